@@ -1,0 +1,80 @@
+"""gpnode: equations of motion from scarce, noisy, irregular and partial measurements.
+
+>>> import gpnode as gn
+>>> data = gn.Observations.from_csv("pelts.csv", time="year")
+>>> model = gn.Model(gn.Dictionary(["hare", "lynx"], gn.polynomial(degree=2)))
+>>> posterior = gn.fit(model, data, seed=0)
+>>> print(posterior.equations())
+>>> print(posterior.diagnose())
+"""
+
+from ._config import configure_jax
+
+configure_jax()  # before anything below creates an array
+
+from . import kernels, priors  # noqa: E402
+from .binding import bind  # noqa: E402
+from .data import Observations  # noqa: E402
+from .diagnostics import diagnose  # noqa: E402
+from .dynamics import Dictionary, KnownForm, Sum, fourier, polynomial, term  # noqa: E402
+from .errors import DataError, FileFormatError, GpnodeError, ModelError, StartError  # noqa: E402
+from .inference import NUTS, Laplace, fit  # noqa: E402
+from .likelihood import Identity, Log, Noise  # noqa: E402
+from .model import Around, Model  # noqa: E402
+from .posterior import Posterior  # noqa: E402
+from .priors import (  # noqa: E402
+    Exponential,
+    FinnishHorseshoe,
+    Gamma,
+    HalfNormal,
+    Horseshoe,
+    InverseGamma,
+    LogNormal,
+    Normal,
+    TruncatedNormal,
+    Uniform,
+)
+from .solvers import Adaptive, FixedGrid, Stiff  # noqa: E402
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "NUTS",
+    "Adaptive",
+    "Around",
+    "DataError",
+    "Dictionary",
+    "Exponential",
+    "FileFormatError",
+    "FinnishHorseshoe",
+    "FixedGrid",
+    "Gamma",
+    "GpnodeError",
+    "HalfNormal",
+    "Horseshoe",
+    "Identity",
+    "InverseGamma",
+    "KnownForm",
+    "Laplace",
+    "Log",
+    "LogNormal",
+    "Model",
+    "ModelError",
+    "Noise",
+    "Normal",
+    "Observations",
+    "Posterior",
+    "StartError",
+    "Stiff",
+    "Sum",
+    "TruncatedNormal",
+    "Uniform",
+    "bind",
+    "diagnose",
+    "fit",
+    "fourier",
+    "kernels",
+    "polynomial",
+    "priors",
+    "term",
+]

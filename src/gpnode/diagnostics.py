@@ -1,0 +1,135 @@
+"""A verdict in plain words: can these draws be trusted, and if not, what helps?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .convergence import bulk_ess, rank_rhat, tail_ess
+from .posterior import Posterior
+
+RHAT_LIMIT = 1.01
+ESS_LIMIT = 400
+DIVERGENCE_LIMIT = 0.01
+PARETO_LIMIT = 0.7
+
+
+@dataclass(frozen=True)
+class Check:
+    """One finding. ``passed`` is None for a remark that decides nothing."""
+
+    name: str
+    passed: bool | None
+    finding: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """All findings; converged only if none failed."""
+
+    checks: tuple[Check, ...]
+    is_sample: bool
+
+    @property
+    def converged(self) -> bool:
+        return all(check.passed is not False for check in self.checks)
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        return tuple(check for check in self.checks if check.passed is False)
+
+    def __str__(self) -> str:
+        if self.is_sample:
+            head = "CONVERGED: the draws can be used." if self.converged else "NOT CONVERGED: do not use these draws yet."
+        elif self.converged:
+            head = "APPROXIMATE: a normal approximation at the highest density; it agrees with the density around it."
+        else:
+            head = "APPROXIMATE, AND POORLY: the normal approximation misses the shape of the posterior."
+        marks = {True: "ok  ", False: "FAIL", None: "note"}
+        lines = [f"  {marks[c.passed]} {c.name}: {c.finding}" for c in self.checks]
+        remedies = [f"  -> {c.remedy}" for c in self.failed if c.remedy]
+        return "\n".join([f"Verdict: {head}", *lines, *dict.fromkeys(remedies)])
+
+
+def diagnose(posterior: Posterior) -> Verdict:
+    """Check a posterior. NaN counts as failure."""
+    checks = _sample_checks(posterior) if posterior.is_sample else _laplace_checks(posterior)
+    return Verdict(tuple(checks + _common_checks(posterior)), posterior.is_sample)
+
+
+def _sample_checks(posterior: Posterior) -> list[Check]:
+    scalars = dict(posterior.scalars())
+    worst_rhat, at_rhat = max((rank_rhat(v), n) for n, v in scalars.items())
+    bulk, at_bulk = min((bulk_ess(v), n) for n, v in scalars.items())
+    tail, at_tail = min((tail_ess(v), n) for n, v in scalars.items())
+    diverging = posterior.stats["diverging"].to_numpy()
+    fraction = float(diverging.mean())
+    deep = float((posterior.stats["tree_depth"] >= posterior.record["settings"]["max_depth"]).mean())
+    more = "Run longer: method=NUTS(warmup=2000, draws=4000)."
+    chains = posterior.draws.sizes["chain"]
+    return [
+        Check(
+            "chains agree",
+            worst_rhat <= RHAT_LIMIT,
+            f"worst R-hat {worst_rhat:.3f} ({at_rhat}), limit {RHAT_LIMIT}",
+            more if chains > 1 else "Run at least two chains, so that they can be compared.",
+        ),
+        Check(
+            "enough independent draws",
+            bulk >= ESS_LIMIT and tail >= ESS_LIMIT,
+            f"smallest effective sample size {bulk:.0f} in the bulk ({at_bulk}), {tail:.0f} in the tails ({at_tail}), "
+            f"limit {ESS_LIMIT}",
+            more,
+        ),
+        Check(
+            "no region left out",
+            fraction < DIVERGENCE_LIMIT,
+            f"{int(diverging.sum())} of {diverging.size} draws diverged ({fraction:.1%}), limit {DIVERGENCE_LIMIT:.0%}",
+            "Divergences mark places the sampler cannot follow, and R-hat does not see what it missed. "
+            "Try method=NUTS(target_accept=0.9), narrower priors, or fewer candidate terms.",
+        ),
+        Check(
+            "paths long enough",
+            True if deep < 0.05 else None,
+            f"{deep:.1%} of draws stopped at the longest path allowed",
+        ),
+    ]
+
+
+def _laplace_checks(posterior: Posterior) -> list[Check]:
+    k = posterior.record["laplace"]["pareto_k"]
+    return [
+        Check(
+            "normal approximation",
+            k < PARETO_LIMIT,
+            f"Pareto k of its importance weights {k:.2f}, limit {PARETO_LIMIT}",
+            "Sample instead: method=NUTS(). Read the intervals here as rough.",
+        )
+    ]
+
+
+def _common_checks(posterior: Posterior) -> list[Check]:
+    record = posterior.record
+    found = []
+    failures = record["solver_failures"]
+    counted = ", ".join(f"{n} {cause}" for cause, n in failures.items() if n) or "none"
+    found.append(Check("failed solves while sampling", None, counted))
+    accuracy = record.get("accuracy")
+    if accuracy is not None:
+        k, largest = accuracy["pareto_k"], accuracy["largest_error"]
+        found.append(
+            Check(
+                "solver accurate",
+                k < PARETO_LIMIT,
+                f"against a tight solve the log density is off by at most {largest:.2g} over {accuracy['draws']} draws",
+                "The solver's steps are too coarse for some draws: pass solver=Adaptive().",
+            )
+        )
+    modes = record["start"]["modes"]
+    if len(modes) > 1:
+        found.append(
+            Check("several modes", None, f"the search found {len(modes)} modes; chains were started in each of them")
+        )
+    if record.get("interrupted"):
+        found.append(Check("run complete", False, "the run was interrupted", "Run it again to the end."))
+    return found

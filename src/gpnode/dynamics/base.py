@@ -1,0 +1,84 @@
+"""What every kind of dynamics provides, before and after it meets data."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import equinox as eqx
+from jax import Array
+
+from ..parameters import Block, Values
+from ..scaling import Scaling
+
+
+class Named(Mapping[str, Any]):
+    """Values by name, as ``p.alpha`` or ``p["alpha"]``."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.__dict__["_values"] = dict(values)
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return self._values[name]
+        except KeyError:
+            raise KeyError(f"there is no {name!r} here; there are: {', '.join(self._values)}") from None
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        try:
+            return self._values[name]
+        except KeyError:
+            raise AttributeError(f"there is no {name!r} here; there are: {', '.join(self._values)}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+class BoundDynamics(eqx.Module):
+    """Dynamics on scaled states, ready to be solved."""
+
+    @property
+    @abstractmethod
+    def blocks(self) -> tuple[Block, ...]:
+        """The unknown parameters and their priors."""
+
+    @property
+    @abstractmethod
+    def parameter_names(self) -> tuple[str, ...]:
+        """Names of the values the vector field needs."""
+
+    @abstractmethod
+    def vector_field(self, t: Array, x: Array, values: Values) -> Array:
+        """Scaled slopes (states,) at solver time ``t`` and scaled states ``x`` (states,)."""
+
+    @abstractmethod
+    def report(self, values: Values) -> Values:
+        """The parameters in the user's units."""
+
+    @abstractmethod
+    def dims(self) -> dict[str, dict[str, tuple[str, ...]]]:
+        """For each reported array, its dimensions by name with their labels."""
+
+    def constants(self) -> dict[str, Array]:
+        """Marks (True) the entries of reported arrays that are fixed, not inferred."""
+        return {}
+
+
+class Dynamics(eqx.Module):
+    """The right-hand side of the equations of motion, as the user states it."""
+
+    states: eqx.AbstractVar[tuple[str, ...]]
+
+    @abstractmethod
+    def bind(self, states: tuple[str, ...], scaling: Scaling, num_observations: int, prefix: str) -> BoundDynamics:
+        """Fix the order of states, the scales and the priors. ``prefix`` keeps parts of a sum apart."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Settings, for records and the fingerprint."""

@@ -1,0 +1,134 @@
+"""Equations the user writes down, with unknown parameters."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpyro.distributions as dist
+from jax import Array
+
+from ..errors import ModelError
+from ..kernels import describe_hyper
+from ..parameters import Block, Independent, Values
+from ..scaling import Scaling
+from .base import BoundDynamics, Dynamics, Named
+
+
+class KnownForm(Dynamics):
+    """A vector field of known form.
+
+    Parameters
+    ----------
+    states
+        Names of the states whose equations ``f`` gives.
+    f
+        ``f(t, x, p) -> {state: slope}`` in the user's units, written with ``jax.numpy``.
+        ``x`` holds the states and ``p`` the parameters, by name: ``p.alpha * x.prey``.
+    priors
+        For each parameter a numpyro distribution, or a number if it is known.
+
+    Examples
+    --------
+    >>> decay = KnownForm(["x"], lambda t, x, p: {"x": -p.rate * x.x}, {"rate": LogNormal(0.0, 1.0)})
+    """
+
+    states: tuple[str, ...] = eqx.field(static=True)
+    f: Callable[..., Mapping[str, Any]] = eqx.field(static=True)
+    priors: dict[str, Any]
+
+    def __init__(self, states: Sequence[str], f: Callable[..., Mapping[str, Any]], priors: Mapping[str, Any]) -> None:
+        self.states = tuple(states)
+        self.f = f
+        self.priors = dict(priors)
+        for name, prior in self.priors.items():
+            if isinstance(prior, dist.Distribution):
+                if prior.batch_shape or prior.event_shape:
+                    raise ModelError(f"the prior of {name!r} must be for one number; give one prior per parameter.")
+            elif not isinstance(prior, int | float):
+                raise ModelError(
+                    f"the prior of {name!r} must be a numpyro distribution or a number; got {type(prior).__name__}."
+                )
+
+    def bind(self, states: tuple[str, ...], scaling: Scaling, num_observations: int, prefix: str) -> BoundKnownForm:
+        self._check(states)
+        free = {prefix + n: p for n, p in self.priors.items() if isinstance(p, dist.Distribution)}
+        fixed = {n: float(p) for n, p in self.priors.items() if not isinstance(p, dist.Distribution)}
+        return BoundKnownForm(Independent(free), fixed, scaling, self.f, states, self.states, prefix)
+
+    def slopes(self, t: Any, states: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """The user's function at states and parameters given by name."""
+        return dict(self.f(t, Named(states), Named(parameters)))
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "kind": "known-form",
+            "states": list(self.states),
+            "function": getattr(self.f, "__name__", repr(type(self.f).__name__)),
+            "source_sha256": hashlib.sha256(_source(self.f).encode()).hexdigest(),
+            "priors": {n: describe_hyper(p) for n, p in self.priors.items()},
+        }
+
+    def _check(self, states: tuple[str, ...]) -> None:
+        """Run the function once on shapes only, so that mistakes show before any sampling."""
+        number = jax.ShapeDtypeStruct((), jnp.result_type(float))
+        try:
+            slopes = jax.eval_shape(self.slopes, number, dict.fromkeys(states, number), dict.fromkeys(self.priors, number))
+        except (KeyError, AttributeError) as error:
+            text = error.args[0] if error.args else str(error)
+            raise ModelError(f"the vector field uses an unknown name: {text}. Give it a prior, or correct it.") from error
+        if set(slopes) != set(self.states):
+            raise ModelError(
+                f"the vector field must return slopes for {', '.join(self.states)}; it returns {', '.join(slopes) or 'none'}."
+            )
+        for state, slope in slopes.items():
+            if slope.shape != ():
+                raise ModelError(f"the slope of {state!r} must be one number; its shape is {slope.shape}.")
+
+
+class BoundKnownForm(BoundDynamics):
+    block: Independent
+    fixed: dict[str, float]
+    scaling: Scaling
+    f: Callable[..., Mapping[str, Any]] = eqx.field(static=True)
+    all_states: tuple[str, ...] = eqx.field(static=True)
+    states: tuple[str, ...] = eqx.field(static=True)
+    prefix: str = eqx.field(static=True)
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        return (self.block,)
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        return self.block.names
+
+    def vector_field(self, t: Array, x: Array, values: Values) -> Array:
+        scale = self.scaling.state_scale
+        named = Named({s: x[i] * scale[i] for i, s in enumerate(self.all_states)})
+        free = {name.removeprefix(self.prefix): values[name] for name in self.block.names}
+        slopes = self.f(self.scaling.user_time(t), named, Named({**free, **self.fixed}))
+        rate = self.scaling.time_unit / scale
+        zero = jnp.zeros(())
+        return jnp.stack(
+            [slopes[s] * rate[i] if s in self.states else zero for i, s in enumerate(self.all_states)]
+        )
+
+    def report(self, values: Values) -> Values:
+        return {name: values[name] for name in self.block.names}
+
+    def dims(self) -> dict[str, dict[str, tuple[str, ...]]]:
+        return {name: {} for name in self.block.names}
+
+
+def _source(f: Callable[..., Any]) -> str:
+    try:
+        return inspect.getsource(f)
+    except (OSError, TypeError):
+        code = getattr(f, "__code__", None)
+        return repr((code.co_code, code.co_consts, code.co_names)) if code else repr(type(f))

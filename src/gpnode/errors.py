@@ -1,0 +1,23 @@
+"""The errors a user can meet. Each message says what was expected, what came, and the remedy."""
+
+from __future__ import annotations
+
+
+class GpnodeError(Exception):
+    """Base of every error raised on purpose by gpnode."""
+
+
+class DataError(GpnodeError, ValueError):
+    """The measurements cannot be used as they are."""
+
+
+class ModelError(GpnodeError, ValueError):
+    """The model is incomplete, inconsistent, or does not fit the measurements."""
+
+
+class StartError(GpnodeError, RuntimeError):
+    """No starting point with a finite posterior density was found."""
+
+
+class FileFormatError(GpnodeError, ValueError):
+    """A file is not a readable gpnode posterior."""

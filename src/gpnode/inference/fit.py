@@ -1,0 +1,207 @@
+"""One call from a model and measurements to a posterior."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import platform
+import time
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jax import Array
+
+from ..binding import bind, fingerprint
+from ..convergence import pareto_k
+from ..data import Observations
+from ..likelihood import RELATIVE_JITTER
+from ..model import Model
+from ..posterior import Posterior
+from ..problem import Problem, log_densities, report_draws
+from ..solvers import Adaptive, Status
+from ..storage import FORMAT
+from .chains import Chain, run_chains, start_chains
+from .nuts import NUTS
+from .progress import Display
+from .start import Start, disperse, find_start
+
+_ACCURACY_DRAWS = 100
+
+
+@dataclass(frozen=True)
+class Laplace:
+    """Highest posterior density and a normal approximation around it: seconds instead of minutes."""
+
+    draws: int = 2000
+
+
+def fit(
+    model: Model,
+    data: Observations,
+    *,
+    method: NUTS | Laplace | None = None,
+    seed: int = 0,
+    progress: bool = True,
+    executor: Executor | None = None,
+) -> Posterior:
+    """Infer the model's unknowns from the data, from cold.
+
+    Parameters
+    ----------
+    model, data
+        What is known, and what was measured.
+    method
+        ``NUTS()`` (default) samples the posterior; ``Laplace()`` approximates it quickly.
+    seed
+        Same seed, same numbers.
+    progress
+        Show stages, draws, time left, divergences and the worst R-hat on standard error.
+    executor
+        Where chunks of chains run; any ``concurrent.futures.Executor``.
+
+    Ctrl-C while sampling returns the draws so far, marked as interrupted.
+    """
+    method = NUTS() if method is None else method
+    if not isinstance(method, NUTS | Laplace):
+        raise TypeError(f"method must be NUTS(...) or Laplace(...); got {type(method).__name__}.")
+    begun = time.perf_counter()
+    start_key, spread_key, chain_key = jax.random.split(jax.random.key(seed), 3)
+    with Display(progress) as display:
+        display.say("reading the data")
+        start = find_start(bind(model, data), start_key, display.say)
+        if isinstance(method, Laplace):
+            unconstrained, stats, details = _laplace(start, method, chain_key, display)
+        else:
+            unconstrained, stats, details = _sample(start, method, spread_key, chain_key, display, executor)
+        display.say("checking the solver's accuracy")
+        accuracy = _accuracy(start.problem, unconstrained)
+    record = {
+        "format": FORMAT,
+        "method": type(method).__name__.lower(),
+        "settings": dataclasses.asdict(method),
+        "seed": seed,
+        "fingerprint": fingerprint(model, data),
+        "model": model.describe(),
+        "start_times": dict(data.start),
+        "time_unit": data.time_unit,
+        "relative_jitter": RELATIVE_JITTER,
+        "start": _describe_start(start),
+        "accuracy": accuracy,
+        "constants": {n: np.asarray(m).tolist() for n, m in start.problem.dynamics.constants().items()},
+        "seconds": time.perf_counter() - begun,
+        "versions": _versions(),
+        **details,
+    }
+    # Through JSON and back, so that a fresh posterior and a loaded one hold equal records.
+    return Posterior(
+        draws=_dataset(start.problem, unconstrained),
+        stats=stats,
+        unconstrained=unconstrained,
+        data=data,
+        record=_jsonable(record),
+        model=model,
+        problem=start.problem,
+    )
+
+
+def _sample(
+    start: Start, settings: NUTS, spread_key: Array, chain_key: Array, display: Display, executor: Executor | None
+) -> tuple[np.ndarray, xr.Dataset, dict[str, Any]]:
+    display.say("compiling the sampler")
+    frames, points = disperse(start, settings.chains, spread_key)
+    chains = start_chains(start.problem, frames, points, chain_key, settings)
+    complete = run_chains(start.problem, chains, settings, lambda c: display.chains(c, settings), executor)
+    count = min(chain.num_kept for chain in chains)
+    if count == 0:
+        raise KeyboardInterrupt
+    kept = [chain.transitions(count) for chain in chains]
+    names = [n for n in kept[0]._fields if n != "draw"]
+    stats = xr.Dataset({n: (("chain", "draw"), np.stack([getattr(k, n) for k in kept])) for n in names})
+    details = {
+        "solver_failures": _count_failures(stats["failure"].to_numpy()),
+        "warmup_failures": _count_failures(np.concatenate([f for c in chains for f in c.warmup_failures])),
+        "gradients": _gradients(chains),
+        "interrupted": not complete,
+    }
+    return np.stack([k.draw for k in kept]), stats, details
+
+
+def _gradients(chains: list[Chain]) -> int:
+    return int(sum(t.num_steps.sum() for chain in chains for t in chain.kept))
+
+
+def _laplace(
+    start: Start, settings: Laplace, key: Array, display: Display
+) -> tuple[np.ndarray, xr.Dataset, dict[str, Any]]:
+    """Draws from the normal approximation at the best mode, and how well it fits the density."""
+    display.say("drawing from the approximation")
+    mode = start.modes[0]
+    z = np.asarray(jax.random.normal(key, (settings.draws, mode.centre.size)))
+    draws = mode.centre + z @ mode.spread.T
+    values, status = (np.asarray(a) for a in log_densities(start.problem, jnp.asarray(draws)))
+    log_weights = values + 0.5 * (z**2).sum(axis=1)
+    sound = np.isfinite(log_weights)
+    # A failed draw has weight zero: it counts against the approximation, not for it.
+    k = pareto_k(log_weights[sound]) if sound.mean() > 0.5 else np.inf
+    stats = xr.Dataset({"log_density": (("chain", "draw"), values[None]), "failure": (("chain", "draw"), status[None])})
+    details = {
+        "solver_failures": _count_failures(status),
+        "laplace": {"pareto_k": k, "log_evidence": mode.log_evidence, "map": mode.centre.tolist()},
+    }
+    return draws[None], stats, details
+
+
+def _accuracy(problem: Problem, unconstrained: np.ndarray) -> dict[str, Any] | None:
+    """Compare log densities with those of a tight adaptive solve, on draws spread over the run."""
+    if not problem.solver.follows_grid:
+        return None
+    flat = unconstrained.reshape(-1, unconstrained.shape[-1])
+    chosen = jnp.asarray(flat[np.linspace(0, len(flat) - 1, min(_ACCURACY_DRAWS, len(flat))).astype(int)])
+    tight = eqx.tree_at(lambda p: p.solver, problem, Adaptive(rtol=1e-9, atol=1e-9))
+    used, exact = np.asarray(log_densities(problem, chosen)[0]), np.asarray(log_densities(tight, chosen)[0])
+    sound = np.isfinite(used)
+    difference = np.where(sound, exact, 0.0) - np.where(sound, used, 0.0)
+    largest = float(np.abs(difference).max())
+    # Differences of a thousandth of a nat cannot bias anything, whatever the shape of their tail.
+    k = -np.inf if largest < 1e-3 else pareto_k(difference)
+    return {"largest_error": largest, "pareto_k": k, "draws": len(chosen)}
+
+
+def _dataset(problem: Problem, unconstrained: np.ndarray) -> xr.Dataset:
+    values = report_draws(problem, jnp.asarray(unconstrained))
+    variables, coords = {}, {}
+    for name, dims in problem.dims().items():
+        variables[name] = (("chain", "draw", *dims), np.asarray(values[name]))
+        coords |= {dim: list(labels) for dim, labels in dims.items()}
+    chains, draws = unconstrained.shape[:2]
+    return xr.Dataset(variables, coords={"chain": np.arange(chains), "draw": np.arange(draws), **coords})
+
+
+def _count_failures(status: np.ndarray) -> dict[str, int]:
+    return {s.name.lower().replace("_", " "): int((status == s).sum()) for s in Status if s != Status.OK}
+
+
+def _describe_start(start: Start) -> dict[str, Any]:
+    return {
+        "failed_solves": start.search.failed_solves,
+        "candidates": [{"misfit": c.misfit, "origin": c.origin} for c in start.search.candidates],
+        "modes": [{"log_density": m.log_density, "log_evidence": m.log_evidence} for m in start.modes],
+        "steps": int(start.problem.nodes.shape[1] - 1),
+        "time_unit": float(start.problem.scaling.time_unit),
+    }
+
+
+def _versions() -> dict[str, str]:
+    names = ("gpnode", "jax", "numpyro", "diffrax", "numpy")
+    return {"python": platform.python_version()} | {name: version(name) for name in names}
+
+
+def _jsonable(record: dict[str, Any]) -> dict[str, Any]:
+    return json.loads(json.dumps(record, default=float))

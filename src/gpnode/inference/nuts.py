@@ -1,0 +1,161 @@
+"""The No-U-Turn sampler as a kernel: ``init`` and ``step``, pure functions of a state.
+
+Trees, dual averaging and the warm-up schedule are numpyro's. What is ours is the leaf: it
+carries the status of its solve, so that every divergence knows whether a failed solve caused it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+from numpyro.infer.hmc_util import IntegratorState, build_tree, euclidean_kinetic_energy, warmup_adapter
+
+from ..problem import Problem
+
+
+@dataclass(frozen=True)
+class NUTS:
+    """Settings of the No-U-Turn sampler.
+
+    ``target_accept`` above 0.9 tends to shrink the step to nothing on curved posteriors.
+    """
+
+    draws: int = 1000
+    warmup: int = 600
+    chains: int = 4
+    target_accept: float = 0.85
+    max_depth: int = 10
+
+    def __post_init__(self) -> None:
+        for name, least in (("draws", 4), ("warmup", 20), ("chains", 1), ("max_depth", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}; got {getattr(self, name)}.")
+        if not 0 < self.target_accept < 1:
+            raise ValueError(f"target_accept must lie between 0 and 1; got {self.target_accept}.")
+
+
+class Frame(eqx.Module):
+    """Coordinates the sampler moves in: ``unconstrained = centre + spread @ z``."""
+
+    centre: Array
+    spread: Array
+
+    def point(self, z: Array) -> Array:
+        return self.centre + self.spread @ z
+
+
+class State(NamedTuple):
+    """Everything needed to go on: a chain is a fold of :func:`step` over states."""
+
+    z: Array
+    log_density: Array
+    gradient: Array
+    adapt: Any
+    key: Array
+    step: Array
+
+
+class Transition(NamedTuple):
+    """What one step leaves behind. ``failure`` is the status of the failed solve, if one ended the path."""
+
+    draw: Array
+    log_density: Array
+    energy: Array
+    accept_prob: Array
+    step_size: Array
+    tree_depth: Array
+    num_steps: Array
+    diverging: Array
+    failure: Array
+
+
+def _potential(problem: Problem, frame: Frame, z: Array) -> tuple[Array, Array, Array]:
+    value, gradient, status = problem.value_and_grad(frame.point(z))
+    return -value, -(frame.spread.T @ gradient), status.astype(int)
+
+
+def _adapter(settings: NUTS) -> tuple[Any, Any]:
+    return warmup_adapter(settings.warmup, dense_mass=True, target_accept_prob=settings.target_accept)
+
+
+@eqx.filter_jit
+def init(problem: Problem, frame: Frame, z: Array, key: Array, settings: NUTS) -> State:
+    """The state before the first step."""
+    potential, gradient, _ = _potential(problem, frame, z)
+    key, adapt_key = jax.random.split(key)
+    adapt_init, _ = _adapter(settings)
+    adapt = adapt_init(IntegratorState(z, jnp.zeros_like(z), potential, gradient), adapt_key, jnp.asarray(0.1))
+    return State(z, -potential, -gradient, adapt, key, jnp.asarray(0))
+
+
+def step(problem: Problem, frame: Frame, state: State, settings: NUTS) -> tuple[State, Transition]:
+    """One transition; while warming up, the step size and the metric adapt."""
+    key, momentum_key, tree_key = jax.random.split(state.key, 3)
+    adapt = state.adapt
+    momentum = adapt.mass_matrix_sqrt @ jax.random.normal(momentum_key, state.z.shape)
+
+    def leapfrog(size: Array, inverse_mass: Array, at: Any) -> IntegratorState:
+        (z, _), r, _, gradient = at
+        r = r - 0.5 * size * gradient
+        z = z + size * (inverse_mass @ r)
+        potential, gradient, status = _potential(problem, frame, z)
+        return IntegratorState((z, status), r - 0.5 * size * gradient, potential, gradient)
+
+    tree = build_tree(
+        leapfrog,
+        euclidean_kinetic_energy,
+        IntegratorState((state.z, jnp.asarray(0)), momentum, -state.log_density, -state.gradient),
+        adapt.inverse_mass_matrix,
+        adapt.step_size,
+        tree_key,
+        max_tree_depth=settings.max_depth,
+    )
+    z, _ = tree.z_proposal
+    accept_prob = tree.sum_accept_probs / tree.num_proposals
+    moved = IntegratorState(z, momentum, tree.z_proposal_pe, tree.z_proposal_grad)
+    _, adapt_update = _adapter(settings)
+    adapted = jax.lax.cond(
+        state.step < settings.warmup,
+        lambda a: adapt_update(state.step, accept_prob, moved, a),
+        lambda a: a,
+        adapt,
+    )
+    # A failed solve has infinite energy and so ends the tree as a divergence, at one of its ends.
+    failure = jnp.where(tree.diverging, jnp.maximum(tree.z_left[1], tree.z_right[1]), 0)
+    transition = Transition(
+        draw=frame.point(z),
+        log_density=-tree.z_proposal_pe,
+        energy=tree.z_proposal_energy,
+        accept_prob=accept_prob,
+        step_size=adapt.step_size,
+        tree_depth=jnp.asarray(tree.depth),
+        num_steps=tree.num_proposals,
+        diverging=tree.diverging,
+        failure=failure,
+    )
+    return State(z, -tree.z_proposal_pe, -tree.z_proposal_grad, adapted, key, state.step + 1), transition
+
+
+@eqx.filter_jit
+def chunk(
+    problem: Problem, frame: Frame, state: State, count: Array, settings: NUTS, room: int
+) -> tuple[State, Transition]:
+    """``count`` steps, at most ``room``; the rest of the returned arrays (room, ...) is empty.
+
+    ``count`` is not baked into the compiled code, so chunks of any length give the same bits.
+    """
+    shapes = jax.eval_shape(lambda s: step(problem, frame, s, settings)[1], state)
+    empty = jax.tree.map(lambda s: jnp.zeros((room, *s.shape), s.dtype), shapes)
+
+    def body(carry: tuple[Array, State, Transition]) -> tuple[Array, State, Transition]:
+        i, state, kept = carry
+        state, transition = step(problem, frame, state, settings)
+        return i + 1, state, jax.tree.map(lambda buffer, new: buffer.at[i].set(new), kept, transition)
+
+    _, state, kept = jax.lax.while_loop(lambda c: c[0] < count, body, (jnp.asarray(0), state, empty))
+    return state, kept

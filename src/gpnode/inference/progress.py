@@ -1,0 +1,87 @@
+"""What the user sees while a fit runs: draws, time left, divergences, worst R-hat."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from ..convergence import rank_rhat
+from .chains import Chain
+from .nuts import NUTS
+
+_RHAT_EVERY = 3.0  # seconds; R-hat over all parameters is not free
+_LINE_EVERY = 10.0  # seconds between lines where there is no terminal
+_ENOUGH = 50  # draws per chain before R-hat means anything
+
+
+class Display:
+    """A live bar on a terminal, a line now and then elsewhere, nothing if not ``enabled``."""
+
+    def __init__(self, enabled: bool) -> None:
+        self._console = Console(file=sys.stderr)
+        self._live = enabled and self._console.is_terminal
+        self._plain = enabled and not self._live
+        self._begun = time.perf_counter()
+        self._last_line = self._last_rhat = -np.inf
+        self._rhat: float | None = None
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=28),
+            TextColumn("{task.completed}/{task.total}"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+            console=self._console,
+            transient=True,
+        )
+        self._task = self._bar.add_task("starting", total=None, note="")
+
+    def __enter__(self) -> Display:
+        if self._live:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._bar.stop()
+
+    def say(self, what: str) -> None:
+        """Name the present stage."""
+        self._bar.update(self._task, description=what)
+        if self._plain:
+            self._line(what)
+
+    def chains(self, chains: list[Chain], settings: NUTS) -> None:
+        """Show how far the chains are."""
+        total = (settings.warmup + settings.draws) * len(chains)
+        done = sum(c.done for c in chains)
+        warming = any(c.done < settings.warmup for c in chains)
+        stage = "warming up" if warming else "sampling"
+        note = self._note(chains)
+        self._bar.update(self._task, description=stage, completed=done, total=total, note=note)
+        now = time.perf_counter()
+        if self._plain and now - self._last_line > _LINE_EVERY:
+            pace = sum(c.seconds for c in chains) / max(done, 1)
+            self._line(f"{stage}: {done}/{total} steps, about {pace * (total - done):.0f} s left, {note}")
+
+    def _note(self, chains: list[Chain]) -> str:
+        divergent = sum(int(t.diverging.sum()) for c in chains for t in c.kept)
+        fewest = min(c.num_kept for c in chains)
+        now = time.perf_counter()
+        if fewest >= _ENOUGH and now - self._last_rhat > _RHAT_EVERY:
+            draws = np.stack([c.transitions(fewest).draw for c in chains])
+            self._rhat = max(rank_rhat(draws[:, :, i]) for i in range(draws.shape[2]))
+            self._last_rhat = time.perf_counter()
+        rhat = "" if self._rhat is None else f", worst R-hat {self._rhat:.3f}"
+        return f"{divergent} divergences{rhat}"
+
+    def _line(self, text: str) -> None:
+        now = time.perf_counter()
+        print(f"[{now - self._begun:5.0f} s] {text}", file=sys.stderr, flush=True)
+        self._last_line = now

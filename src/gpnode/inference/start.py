@@ -1,0 +1,100 @@
+"""From nothing to dispersed starting points: search, refine the grid, climb, disperse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ..errors import StartError
+from ..problem import STEP_TOLERANCE, Problem, log_density
+from .laplace import Mode, find_mode
+from .nuts import Frame
+from .search import Candidate, SearchResult, search
+
+_MOST_MODES = 3
+_NEGLIGIBLE = 10.0  # a mode this many nats below the best (by Laplace evidence) is left out
+_SAME_MODE = 3.0  # closer than this many standard deviations (per square root of dimension)
+
+
+@dataclass(frozen=True)
+class Start:
+    """The problem on its final grid, its modes from best to worst, and the record of the search."""
+
+    problem: Problem
+    modes: tuple[Mode, ...]
+    search: SearchResult
+
+
+def find_start(problem: Problem, key: Array, say: Callable[[str], None]) -> Start:
+    """Climb the start ladder. Raises :class:`StartError` with a remedy if no path can be found."""
+    found = search(problem, key, say)
+    if not found.candidates:
+        raise StartError(
+            f"no parameters were found whose path can be solved ({found.failed_solves} solves failed). "
+            "Narrow the priors towards plausible values, check the equations and initial values, or pass "
+            "solver=Stiff() if the system has very fast and very slow parts."
+        )
+    say("choosing the solver's steps")
+    problem = problem.with_steps_for(jnp.asarray(found.candidates[0].unconstrained))
+    modes: list[Mode] = []
+    for candidate in _distinct(found.candidates)[:_MOST_MODES]:
+        say(f"climbing to mode {len(modes) + 1}")
+        mode = find_mode(problem, candidate.unconstrained)
+        if np.isfinite(mode.log_density) and not any(_same(mode, other) for other in modes):
+            modes.append(mode)
+    if not modes:
+        raise StartError(
+            "the posterior density is not finite at the best parameters found. "
+            "Check that the priors allow values that fit the data."
+        )
+    modes.sort(key=lambda m: -m.log_evidence)
+    best = modes[0]
+    if problem.step_error(jnp.asarray(best.centre)) > STEP_TOLERANCE:
+        problem = problem.with_steps_for(jnp.asarray(best.centre))
+    kept = tuple(m for m in modes if m.log_evidence > best.log_evidence - _NEGLIGIBLE)
+    return Start(problem, kept, found)
+
+
+def _distinct(candidates: tuple[Candidate, ...]) -> list[Candidate]:
+    """Candidates whose misfit differs; equal misfits are the same minimum reached twice."""
+    found: list[Candidate] = []
+    for candidate in candidates:
+        if all(abs(candidate.misfit - other.misfit) > 0.5 for other in found):
+            found.append(candidate)
+    return [c for c in found if c.misfit < found[0].misfit + 50.0]
+
+
+def _same(mode: Mode, other: Mode) -> bool:
+    apart = np.linalg.solve(other.spread, mode.centre - other.centre)
+    return bool(np.linalg.norm(apart) < _SAME_MODE * np.sqrt(apart.size))
+
+
+def disperse(start: Start, count: int, key: Array) -> tuple[list[Frame], list[np.ndarray]]:
+    """Frames and starting points (in frame coordinates) for ``count`` chains, spread over the modes.
+
+    Points are drawn wider than the normal approximation; where the density falls off faster
+    than that, they are drawn back towards the mode.
+    """
+    frames, points = [], []
+    for i in range(count):
+        mode = start.modes[i % len(start.modes)]
+        frame = Frame(jnp.asarray(mode.centre), jnp.asarray(mode.spread))
+        direction = np.asarray(jax.random.normal(jax.random.fold_in(key, i), mode.centre.shape))
+        frames.append(frame)
+        points.append(_draw_back(start.problem, frame, mode, 1.5 * direction))
+    return frames, points
+
+
+def _draw_back(problem: Problem, frame: Frame, mode: Mode, z: np.ndarray) -> np.ndarray:
+    lowest = mode.log_density - 3.0 * z.size - 10.0
+    for _ in range(12):
+        value, _ = log_density(problem, frame.point(jnp.asarray(z)))
+        if float(value) > lowest:
+            return z
+        z = 0.6 * z
+    return np.zeros_like(z)

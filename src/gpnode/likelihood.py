@@ -1,0 +1,205 @@
+"""How measurements scatter about the ODE's path: Gaussian process plus noise, block by block.
+
+Each variable in each trajectory is one block with its own covariance matrix; blocks are
+independent given the parameters, so no larger matrix is ever built.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.scipy.linalg as jsl
+import numpyro.distributions as dist
+from jax import Array
+
+from .errors import ModelError
+from .kernels import Kernel, describe_hyper, lowest
+from .parameters import Values
+
+RELATIVE_JITTER = 1e-10
+"""Added to the diagonal of a covariance, relative to its mean diagonal, before factorising."""
+
+
+class Transform(eqx.Module):
+    """The scale on which measurements scatter evenly about the path."""
+
+    @abstractmethod
+    def forward(self, x: Array) -> Array:
+        """From scaled states to the scale of the noise."""
+
+    @abstractmethod
+    def inside(self, x: Array) -> Array:
+        """Whether ``x`` can be transformed at all, elementwise."""
+
+    @property
+    @abstractmethod
+    def keeps_units(self) -> bool:
+        """True if the noise is measured in the variable's own unit."""
+
+
+class Identity(Transform):
+    """Additive noise."""
+
+    def forward(self, x: Array) -> Array:
+        return x
+
+    def inside(self, x: Array) -> Array:
+        return jnp.full(jnp.shape(x), True)
+
+    @property
+    def keeps_units(self) -> bool:
+        return True
+
+
+class Log(Transform):
+    """Multiplicative noise: Gaussian on the log scale."""
+
+    def forward(self, x: Array) -> Array:
+        return jnp.log(jnp.where(x > 0, x, 1.0))
+
+    def inside(self, x: Array) -> Array:
+        return x > 0
+
+    @property
+    def keeps_units(self) -> bool:
+        return False
+
+
+class Noise(eqx.Module):
+    """Independent measurement noise.
+
+    Give ``var`` or ``std``, as a prior or a number. By default it is relative to the largest
+    measurement (``std=0.1`` is 10 % of it); ``relative=False`` means the user's units. On the
+    log scale noise has no unit and ``relative`` does not matter.
+    """
+
+    var: Any = None
+    std: Any = None
+    relative: bool = eqx.field(static=True, default=True)
+
+    def __init__(self, *, var: Any = None, std: Any = None, relative: bool = True) -> None:
+        if var is not None and std is not None:
+            raise ModelError("give the noise as var or as std, not both.")
+        self.var = dist.LogNormal(0.0, 1.0) if var is None and std is None else var
+        self.std = std
+        self.relative = relative
+        if not lowest(self.hyper) >= 0 or (not isinstance(self.hyper, dist.Distribution) and not self.hyper > 0):
+            raise ModelError("the noise must be positive: give a positive number, or a prior such as LogNormal.")
+
+    @property
+    def kind(self) -> str:
+        return "noise_var" if self.std is None else "noise_std"
+
+    @property
+    def hyper(self) -> Any:
+        return self.var if self.std is None else self.std
+
+    def priors(self, prefix: str) -> dict[str, dist.Distribution]:
+        return {f"{prefix}.{self.kind}": self.hyper} if isinstance(self.hyper, dist.Distribution) else {}
+
+    def scaled_var(self, values: Values, prefix: str, unit: Array) -> Array:
+        """Noise variance in scaled units; ``unit`` is the variable's scale."""
+        given = values[f"{prefix}.{self.kind}"] if isinstance(self.hyper, dist.Distribution) else jnp.asarray(self.hyper)
+        var = given if self.std is None else given**2
+        return var if self.relative else var / unit**2
+
+    def describe(self) -> dict[str, Any]:
+        return {self.kind: describe_hyper(self.hyper), "relative": self.relative}
+
+
+class Channel(eqx.Module):
+    """How one observed variable is measured; shared by its trajectories.
+
+    ``unit`` is the variable's scale, or 1 on the log scale; ``record_length`` the unit of
+    Gaussian-process time.
+    """
+
+    kernel: Kernel | None
+    noise: Noise
+    transform: Transform
+    unit: Array
+    record_length: Array
+    variable: str = eqx.field(static=True)
+    state: int = eqx.field(static=True)
+
+    @property
+    def prefix(self) -> str:
+        return f"{self.variable}.kernel"
+
+    def priors(self) -> dict[str, dist.Distribution]:
+        kernel = {} if self.kernel is None else self.kernel.priors(self.prefix)
+        return kernel | self.noise.priors(self.variable)
+
+    def noise_var(self, values: Values) -> Array:
+        return self.noise.scaled_var(values, self.variable, self.unit)
+
+    def signal_cov(self, values: Values, t1: Array, t2: Array) -> Array:
+        """Gaussian-process covariance without noise."""
+        if self.kernel is None:
+            return jnp.zeros((t1.size, t2.size))
+        return self.kernel.matrix(values, self.prefix, t1, t2)
+
+    def noisy_cov(self, values: Values, t: Array) -> Array:
+        """Covariance of measurements at times ``t``, jitter included."""
+        cov = self.signal_cov(values, t, t) + self.noise_var(values) * jnp.eye(t.size)
+        return cov + RELATIVE_JITTER * jnp.mean(jnp.diag(cov)) * jnp.eye(t.size)
+
+    def log_density(self, values: Values, t: Array, residual: Array) -> Array:
+        """Log density of residuals (n,) at Gaussian-process times ``t`` (n,)."""
+        if self.kernel is None:
+            return jnp.sum(dist.Normal(0.0, jnp.sqrt(self.noise_var(values))).log_prob(residual))
+        return gaussian_log_density(residual, self.noisy_cov(values, t))
+
+    def report_names(self) -> tuple[str, ...]:
+        """Names of the reported hyperparameters."""
+        kernel = () if self.kernel is None else tuple(self.kernel.priors(self.prefix))
+        return (*kernel, *(f"{self.variable}.noise_std" for _ in self.noise.priors(self.variable)))
+
+    def report(self, values: Values) -> Values:
+        """Hyperparameters in the user's units."""
+        factors = {"variance": self.unit**2, "time": self.record_length, "none": 1.0}
+        units = {} if self.kernel is None else self.kernel.units(self.prefix)
+        found = {name: values[name] * factors[units[name]] for name in values if name in units}
+        if self.noise.priors(self.variable):
+            found[f"{self.variable}.noise_std"] = jnp.sqrt(self.noise_var(values)) * self.unit
+        return found
+
+
+class Measured(eqx.Module):
+    """One block of data: ``y`` (n,) transformed and scaled, ``gp_times`` (n,), and the rows (n,)
+    of the solver's output that belong to them."""
+
+    y: Array
+    gp_times: Array
+    rows: Array
+    channel: int = eqx.field(static=True)
+    trajectory: int = eqx.field(static=True)
+
+
+@jax.custom_vjp
+def gaussian_log_density(residual: Array, cov: Array) -> Array:
+    """Log N(residual; 0, cov), with the gradient in closed form from one factorisation."""
+    return _gaussian_fwd(residual, cov)[0]
+
+
+def _gaussian_fwd(residual: Array, cov: Array) -> tuple[Array, tuple[Array, Array]]:
+    factor = jnp.linalg.cholesky(cov)
+    inverse = jsl.cho_solve((factor, True), jnp.eye(residual.size))
+    weights = inverse @ residual
+    log_det = 2.0 * jnp.sum(jnp.log(jnp.diag(factor)))
+    value = -0.5 * (residual @ weights + log_det + residual.size * jnp.log(2.0 * jnp.pi))
+    # A covariance that is not positive definite gives NaN; its gradient must be finite all the same.
+    sound = jnp.isfinite(value)
+    return value, (jnp.where(sound, weights, 0.0), jnp.where(sound, inverse, 0.0))
+
+
+def _gaussian_bwd(saved: tuple[Array, Array], cotangent: Array) -> tuple[Array, Array]:
+    weights, inverse = saved
+    return -cotangent * weights, 0.5 * cotangent * (jnp.outer(weights, weights) - inverse)
+
+
+gaussian_log_density.defvjp(_gaussian_fwd, _gaussian_bwd)

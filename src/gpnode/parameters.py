@@ -1,0 +1,131 @@
+"""Named parameters and the unconstrained vector the samplers move in.
+
+A *block* owns some named parameters and their joint prior. A :class:`Layout` strings the
+parameters of several blocks together into one unconstrained vector, and back.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpyro.distributions as dist
+from jax import Array
+from numpyro.distributions import biject_to, constraints, transforms
+
+Values = dict[str, Array]
+"""Parameter values by name, in the model's internal (scaled) units."""
+
+
+class Parameter(eqx.Module):
+    """One named parameter: its shape and the map from the unconstrained line to its support."""
+
+    transform: transforms.Transform
+    name: str = eqx.field(static=True)
+    shape: tuple[int, ...] = eqx.field(static=True, default=())
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+class Block(eqx.Module):
+    """Parameters that share a joint prior. Subclasses are final."""
+
+    @abstractmethod
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The parameters of this block, in order."""
+
+    @abstractmethod
+    def log_prior(self, values: Values) -> Array:
+        """Log prior density of this block's constrained values; a scalar."""
+
+    @abstractmethod
+    def draw(self, key: Array) -> Values:
+        """One draw from the prior."""
+
+
+class Independent(Block):
+    """Parameters with a prior distribution each."""
+
+    names: tuple[str, ...] = eqx.field(static=True)
+    dists: tuple[dist.Distribution, ...]
+
+    def __init__(self, priors: Mapping[str, dist.Distribution]) -> None:
+        # Not kept as a dict: JAX sorts the keys of dicts, and the order of parameters must not change.
+        self.names = tuple(priors)
+        self.dists = tuple(priors.values())
+
+    @property
+    def priors(self) -> dict[str, dist.Distribution]:
+        return dict(zip(self.names, self.dists, strict=True))
+
+    def parameters(self) -> tuple[Parameter, ...]:
+        return tuple(Parameter(unconstraining_transform(p), name, p.batch_shape) for name, p in self.priors.items())
+
+    def log_prior(self, values: Values) -> Array:
+        return sum((jnp.sum(p.log_prob(values[name])) for name, p in self.priors.items()), jnp.zeros(()))
+
+    def draw(self, key: Array) -> Values:
+        keys = jax.random.split(key, max(len(self.names), 1))
+        return {name: p.sample(k) for (name, p), k in zip(self.priors.items(), keys, strict=False)}
+
+
+def unconstraining_transform(prior: dist.Distribution) -> transforms.Transform:
+    """Map from the real line to the prior's support, scaled so that one unit is one prior width.
+
+    Without the scaling a parameter known to lie near 30,000 would put very different
+    lengths side by side in one vector.
+    """
+    support = prior.support
+    if support is constraints.real:
+        loc, scale = _centre_and_width(prior)
+        return transforms.AffineTransform(loc, scale)
+    return biject_to(support)
+
+
+def _centre_and_width(prior: dist.Distribution) -> tuple[Array, Array]:
+    ones = jnp.ones(prior.batch_shape)
+    try:
+        loc, scale = prior.mean * ones, jnp.sqrt(prior.variance) * ones
+    except NotImplementedError:
+        return 0.0 * ones, ones
+    return jnp.where(jnp.isfinite(loc), loc, 0.0), jnp.where(jnp.isfinite(scale) & (scale > 0), scale, 1.0)
+
+
+class Layout(eqx.Module):
+    """How the parameters of several blocks lie in one unconstrained vector."""
+
+    parameters: tuple[Parameter, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(p.size for p in self.parameters)
+
+    def slices(self) -> dict[str, slice]:
+        """Where each parameter lies in the unconstrained vector."""
+        found, offset = {}, 0
+        for p in self.parameters:
+            found[p.name] = slice(offset, offset + p.size)
+            offset += p.size
+        return found
+
+    def constrain(self, unconstrained: Array) -> tuple[Values, Array]:
+        """Values by name, and the log Jacobian of the map. ``unconstrained`` has shape (size,)."""
+        values: Values = {}
+        log_jacobian = jnp.zeros(())
+        for p, where in zip(self.parameters, self.slices().values(), strict=True):
+            raw = unconstrained[where].reshape(p.shape)
+            values[p.name] = p.transform(raw)
+            log_jacobian += jnp.sum(p.transform.log_abs_det_jacobian(raw, values[p.name]))
+        return values, log_jacobian
+
+    def unconstrain(self, values: Mapping[str, Array]) -> Array:
+        """The vector whose :meth:`constrain` gives ``values``."""
+        return jnp.concatenate(
+            [jnp.zeros(0)] + [jnp.ravel(p.transform.inv(jnp.asarray(values[p.name]))) for p in self.parameters]
+        )

@@ -1,0 +1,125 @@
+"""What a fit leaves behind: named draws in user units, how they were made, and from what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from .convergence import bulk_ess, rank_rhat, tail_ess
+from .data import Observations
+from .model import Model
+from .problem import Problem
+
+if TYPE_CHECKING:
+    import arviz as az
+
+    from .diagnostics import Verdict
+    from .equations import Equations
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Draws from the posterior, or from an approximation to it.
+
+    Attributes
+    ----------
+    draws
+        Parameters in the user's units; dimensions ``chain``, ``draw`` and, for coefficients,
+        ``coef.state`` and ``coef.term``.
+    stats
+        Sampler statistics per draw.
+    unconstrained
+        The draws as the sampler saw them (chain, draw, size).
+    data
+        The measurements.
+    record
+        Method, settings, seed, counts of failed solves, versions and the model's description.
+    model, problem
+        What the draws came from; None if the posterior was loaded without its model.
+    """
+
+    draws: xr.Dataset
+    stats: xr.Dataset
+    unconstrained: np.ndarray
+    data: Observations
+    record: dict[str, Any]
+    model: Model | None = None
+    problem: Problem | None = None
+
+    @property
+    def is_sample(self) -> bool:
+        """True for Markov chains, False for an approximation."""
+        return self.record["method"] != "laplace"
+
+    @property
+    def num_draws(self) -> int:
+        """Draws over all chains."""
+        return int(self.draws.sizes["chain"] * self.draws.sizes["draw"])
+
+    def scalars(self) -> Iterator[tuple[str, np.ndarray]]:
+        """Every inferred number by name, such as ``coef[x1, x1*x2]``, with its draws (chain, draw)."""
+        constants = self.record.get("constants", {})
+        for name, array in self.draws.data_vars.items():
+            values = array.transpose("chain", "draw", ...).to_numpy()
+            fixed = np.asarray(constants.get(str(name), np.zeros(values.shape[2:], dtype=bool)))
+            labels = [array.coords[d].to_numpy() for d in array.dims if d not in ("chain", "draw")]
+            for index in np.ndindex(*values.shape[2:]):
+                if not fixed[index]:
+                    where = ", ".join(str(labels[axis][i]) for axis, i in enumerate(index))
+                    yield (f"{name}[{where}]" if where else str(name)), values[(..., *index)]
+
+    def summary(self) -> pd.DataFrame:
+        """One row per number: mean, sd, quantiles, and for chains R-hat and effective sample sizes."""
+        rows = {}
+        for name, values in self.scalars():
+            low, median, high = np.quantile(values, [0.025, 0.5, 0.975])
+            row = {"mean": values.mean(), "sd": values.std(ddof=1), "2.5%": low, "50%": median, "97.5%": high}
+            if self.is_sample:
+                row |= {"r_hat": rank_rhat(values), "ess_bulk": bulk_ess(values), "ess_tail": tail_ess(values)}
+            rows[name] = row
+        return pd.DataFrame.from_dict(rows, orient="index")
+
+    def diagnose(self) -> Verdict:
+        """Whether to trust these draws, and what to do if not."""
+        from .diagnostics import diagnose
+
+        return diagnose(self)
+
+    def equations(self) -> Equations:
+        """The equations of motion in the user's units."""
+        from .equations import equations
+
+        return equations(self)
+
+    def to_arviz(self) -> az.InferenceData:
+        """The draws, statistics and data as arviz ``InferenceData``."""
+        from .storage import to_arviz
+
+        return to_arviz(self)
+
+    def save(self, path: Any) -> None:
+        """Write to a NetCDF file, all or nothing."""
+        from .storage import save
+
+        save(self, path)
+
+    @staticmethod
+    def load(path: Any, model: Model | None = None) -> Posterior:
+        """Read a file written by :meth:`save`. No code in the file is run.
+
+        Forecasts need the model, which a file cannot hold: pass the one that was fitted.
+        """
+        from .storage import load
+
+        return load(path, model)
+
+    def __str__(self) -> str:
+        chains, draws = self.draws.sizes["chain"], self.draws.sizes["draw"]
+        kind = f"{chains} chains of {draws} draws" if self.is_sample else f"Laplace approximation, {draws} draws"
+        table = self.summary().to_string(float_format=lambda x: f"{x:.4g}")
+        return f"Posterior: {kind}, {self.data.size} measurements\n\n{table}\n\n{self.diagnose()}"

@@ -1,0 +1,283 @@
+"""A model that has met its data: the posterior density as a pure function of one vector."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from .dynamics import BoundDynamics
+from .likelihood import Channel, Measured
+from .parameters import Block, Independent, Layout, Values
+from .scaling import Scaling
+from .solvers import Solver, Status, Trajectory, local_errors, refine, solve_with_gradient
+
+# Largest embedded error of one step, in scaled units where states are of order one.
+STEP_TOLERANCE = 1e-6
+_NODE_QUANTUM = 32  # grids come in multiples of this, so that similar data share compiled code
+
+
+class InitialStates(eqx.Module):
+    """Initial values: ``known`` (trajectories, states) in user units, unknown ones by name.
+
+    ``unknown`` lists (trajectory, state, parameter name).
+    """
+
+    block: Independent
+    known: Array
+    unknown: tuple[tuple[int, int, str], ...] = eqx.field(static=True)
+
+    @property
+    def free_states(self) -> tuple[int, ...]:
+        """States whose initial value is unknown in some trajectory."""
+        return tuple(sorted({d for _, d, _ in self.unknown}))
+
+    def values(self, values: Values) -> Array:
+        """Initial values (trajectories, states) in user units."""
+        found = self.known
+        for r, d, name in self.unknown:
+            found = found.at[r, d].set(values[name])
+        return found
+
+
+class Problem(eqx.Module):
+    """Posterior of a model given data.
+
+    ``nodes`` (trajectories, times) are the times handed to the solver: every measurement and,
+    for a fixed-grid solver, the steps in between. ``measured_times`` are the measurements
+    alone. Shorter trajectories repeat their last time.
+    """
+
+    dynamics: BoundDynamics
+    initial: InitialStates
+    channels: tuple[Channel, ...]
+    measured: tuple[Measured, ...]
+    scaling: Scaling
+    solver: Solver
+    nodes: Array
+    measured_times: Array
+    states: tuple[str, ...] = eqx.field(static=True)
+    trajectories: tuple[str, ...] = eqx.field(static=True)
+
+    # -- parameters -----------------------------------------------------------------------
+
+    @property
+    def path_blocks(self) -> tuple[Block, ...]:
+        """Parameters of the dynamics and unknown initial values: what the path depends on."""
+        return (*self.dynamics.blocks, self.initial.block)
+
+    @property
+    def hyper_block(self) -> Independent:
+        """Gaussian-process and noise parameters."""
+        return Independent({n: prior for channel in self.channels for n, prior in channel.priors().items()})
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        return (*self.path_blocks, self.hyper_block)
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(tuple(p for block in self.blocks for p in block.parameters()))
+
+    @property
+    def size(self) -> int:
+        """Length of the unconstrained vector."""
+        return self.layout.size
+
+    def constrain(self, unconstrained: Array) -> Values:
+        """Parameter values by name, in internal units."""
+        return self.layout.constrain(unconstrained)[0]
+
+    def report(self, unconstrained: Array) -> Values:
+        """Parameter values by name, in the user's units."""
+        values = self.constrain(unconstrained)
+        found = self.dynamics.report(values)
+        found |= {name: values[name] for _, _, name in self.initial.unknown}
+        for channel in self.channels:
+            found |= channel.report(values)
+        return found
+
+    def dims(self) -> dict[str, dict[str, tuple[str, ...]]]:
+        """Dimensions and labels of every reported array, in the order to show them."""
+        initial = {name: {} for _, _, name in self.initial.unknown}
+        hyper = {name: {} for channel in self.channels for name in channel.report_names()}
+        return self.dynamics.dims() | initial | hyper
+
+    def draw_prior(self, key: Array) -> Array:
+        """One draw from the prior, as an unconstrained vector."""
+        key, hyper_key = jax.random.split(key)
+        return self.draw_path_prior(key, self.hyper_block.draw(hyper_key))
+
+    def draw_path_prior(self, key: Array, hyper: Values) -> Array:
+        """As :meth:`draw_prior`, with Gaussian-process and noise parameters given."""
+        keys = jax.random.split(key, len(self.path_blocks))
+        values = {n: v for block, k in zip(self.path_blocks, keys, strict=True) for n, v in block.draw(k).items()}
+        return self.layout.unconstrain(values | hyper)
+
+    # -- density --------------------------------------------------------------------------
+
+    def solve(self, values: Values) -> Trajectory:
+        """Scaled paths (trajectories, nodes, states), one status and step count per trajectory."""
+        x0 = self.initial.values(values) / self.scaling.state_scale
+        params = {name: values[name] for name in self.dynamics.parameter_names}
+
+        def one(x0: Array, ts: Array) -> Trajectory:
+            return solve_with_gradient(
+                self.solver, self.dynamics.vector_field, params, x0, ts, self.initial.free_states
+            )
+
+        return jax.vmap(one)(x0, self.nodes)
+
+    def solve_until(self, values: Values, horizon: Array) -> Trajectory:
+        """As :meth:`solve`, but paths stand still from solver time ``horizon`` on, and derivatives run forward."""
+        x0 = self.initial.values(values) / self.scaling.state_scale
+        params = {name: values[name] for name in self.dynamics.parameter_names}
+        ts = jnp.minimum(self.nodes, jnp.maximum(horizon, self.nodes[:, :1]))
+        return jax.vmap(lambda x, t: self.solver.solve(self.dynamics.vector_field, params, x, t))(x0, ts)
+
+    def residuals(self, paths: Trajectory) -> tuple[list[Array], Array]:
+        """Data minus path for every block, on the scale of the noise, and the overall status."""
+        status = jnp.max(paths.status)
+        found = []
+        for block in self.measured:
+            channel = self.channels[block.channel]
+            x = paths.xs[block.trajectory, block.rows, channel.state]
+            inside = jnp.all(channel.transform.inside(x))
+            status = jnp.where((status == Status.OK) & ~inside, Status.OUTSIDE_DOMAIN, status)
+            found.append(block.y - channel.transform.forward(x))
+        return found, status
+
+    def log_likelihood(self, values: Values) -> tuple[Array, Array]:
+        """Log likelihood of each block (blocks,) and the status of the solve."""
+        residuals, status = self.residuals(self.solve(values))
+        parts = [
+            self.channels[block.channel].log_density(values, block.gp_times, residual)
+            for block, residual in zip(self.measured, residuals, strict=True)
+        ]
+        return jnp.stack(parts), status
+
+    def log_prior(self, unconstrained: Array) -> Array:
+        """Log prior density of the unconstrained vector (Jacobian included)."""
+        values, log_jacobian = self.layout.constrain(unconstrained)
+        return log_jacobian + sum((block.log_prior(values) for block in self.blocks), jnp.zeros(()))
+
+    def log_density(self, unconstrained: Array) -> tuple[Array, Array]:
+        """Log posterior density up to a constant, and the status; -inf where a solve failed."""
+        parts, status = self.log_likelihood(self.constrain(unconstrained))
+        total = self.log_prior(unconstrained) + jnp.sum(parts)
+        status = jnp.where((status == Status.OK) & ~jnp.isfinite(total), Status.NOT_FINITE, status)
+        return jnp.where(status == Status.OK, total, -jnp.inf), status
+
+    def value_and_grad(self, unconstrained: Array) -> tuple[Array, Array, Array]:
+        """Log density, its gradient (zero where a solve failed), and the status."""
+        (value, status), gradient = jax.value_and_grad(self.log_density, has_aux=True)(unconstrained)
+        return value, jnp.where(jnp.isfinite(gradient) & (status == Status.OK), gradient, 0.0), status
+
+    # -- the grid of a fixed-grid solver --------------------------------------------------
+
+    def with_steps(self, counts: np.ndarray | None = None) -> Problem:
+        """The same problem on a grid with ``counts`` (trajectories, intervals) steps between measurements.
+
+        Without ``counts``, eight steps in a characteristic time.
+        """
+        if not self.solver.follows_grid:
+            return self
+        measured = np.asarray(self.measured_times)
+        gaps = np.diff(measured, axis=1)
+        if counts is None:
+            counts = np.maximum(1, np.ceil(8.0 * gaps - 1e-9))
+        counts = np.where(gaps > 0, counts, 0).astype(int)
+        total = -(-int(counts.sum(axis=1).max()) // _NODE_QUANTUM) * _NODE_QUANTUM
+        nodes, positions = zip(*(_lay_nodes(t, c, total) for t, c in zip(measured, counts, strict=True)), strict=True)
+        blocks = tuple(
+            eqx.tree_at(lambda b: b.rows, block, jnp.asarray(positions[block.trajectory][rows]))
+            for block, rows in zip(self.measured, self._measured_rows(), strict=True)
+        )
+        return eqx.tree_at(lambda p: (p.nodes, p.measured), self, (jnp.asarray(np.stack(nodes)), blocks))
+
+    def with_steps_for(self, unconstrained: Array, tolerance: float = STEP_TOLERANCE) -> Problem:
+        """The same problem on a grid fine enough for the path at ``unconstrained``."""
+        if not self.solver.follows_grid:
+            return self
+        problem = self
+        for _ in range(3):
+            errors, counts = problem._errors_by_interval(unconstrained)
+            if np.isfinite(errors).all() and errors.max() <= tolerance and problem is not self:
+                break
+            problem = self.with_steps(refine(counts, errors, tolerance))
+        return problem
+
+    def step_error(self, unconstrained: Array) -> float:
+        """Largest embedded error of a step at ``unconstrained``; zero for solvers that control it themselves."""
+        if not self.solver.follows_grid:
+            return 0.0
+        errors, _ = self._errors_by_interval(unconstrained)
+        return float(errors.max())
+
+    def _errors_by_interval(self, unconstrained: Array) -> tuple[np.ndarray, np.ndarray]:
+        """Largest step error and number of steps in each interval between measurements."""
+        step_errors = np.asarray(_step_errors(self, unconstrained))
+        measured, nodes = np.asarray(self.measured_times), np.asarray(self.nodes)
+        errors, counts = np.zeros(measured[:, 1:].shape), np.ones(measured[:, 1:].shape, dtype=int)
+        for r, (times, grid) in enumerate(zip(measured, nodes, strict=True)):
+            interval = np.clip(np.searchsorted(times, grid[:-1], side="right") - 1, 0, times.size - 2)
+            moved = np.diff(grid) > 0
+            np.maximum.at(errors[r], interval[moved], np.where(np.isnan(step_errors[r]), np.inf, step_errors[r])[moved])
+            counts[r] = np.maximum(1, np.bincount(interval[moved], minlength=times.size - 1))
+        return errors, counts
+
+    def _measured_rows(self) -> list[np.ndarray]:
+        """Positions of each block's data among ``measured_times``."""
+        nodes, measured = np.asarray(self.nodes), np.asarray(self.measured_times)
+        return [
+            np.searchsorted(measured[block.trajectory], nodes[block.trajectory][np.asarray(block.rows)])
+            for block in self.measured
+        ]
+
+
+def _lay_nodes(times: np.ndarray, counts: np.ndarray, total: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes with ``counts`` steps per interval, filled up to ``total`` steps, and where ``times`` lie."""
+    counts = counts.copy()
+    gaps = np.diff(times)
+    while counts.sum() < total:  # spend the spare steps where steps are longest
+        spare = total - counts.sum()
+        longest = np.argsort(-gaps / np.maximum(counts, 1), kind="stable")[:spare]
+        counts[longest[gaps[longest] > 0]] += 1
+    pieces = [t0 + (t1 - t0) * np.arange(n) / n for t0, t1, n in zip(times[:-1], times[1:], counts, strict=True) if n]
+    return np.concatenate([*pieces, times[-1:]]), np.concatenate([[0], np.cumsum(counts)])
+
+
+@eqx.filter_jit
+def _step_errors(problem: Problem, unconstrained: Array) -> Array:
+    values = problem.constrain(unconstrained)
+    x0 = problem.initial.values(values) / problem.scaling.state_scale
+    params = {name: values[name] for name in problem.dynamics.parameter_names}
+    return jax.vmap(lambda x, ts: local_errors(problem.dynamics.vector_field, params, x, ts))(x0, problem.nodes)
+
+
+@eqx.filter_jit
+def log_density(problem: Problem, unconstrained: Array) -> tuple[Array, Array]:
+    """Compiled :meth:`Problem.log_density`."""
+    return problem.log_density(unconstrained)
+
+
+@eqx.filter_jit
+def log_densities(problem: Problem, points: Array) -> tuple[Array, Array]:
+    """Log density and status at many points (n, size), one after the other."""
+    return jax.lax.map(problem.log_density, points)
+
+
+@eqx.filter_jit
+def value_and_grad(problem: Problem, unconstrained: Array) -> tuple[Array, Array, Array]:
+    """Compiled :meth:`Problem.value_and_grad`."""
+    return problem.value_and_grad(unconstrained)
+
+
+@eqx.filter_jit
+def report_draws(problem: Problem, draws: Array) -> Any:
+    """Parameters in user units for draws (chains, draws, size)."""
+    return jax.vmap(jax.vmap(problem.report))(draws)

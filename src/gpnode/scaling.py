@@ -1,0 +1,38 @@
+"""From the user's units to order one and back.
+
+Inside, each state is divided by its largest magnitude, Gaussian-process inputs are times on
+[0, 1], and the ODE runs in the data's own characteristic time (how long a state takes to
+move by its own spread). In these units coefficients of a dictionary are of order one, so
+that one prior suits them all. Users never see them.
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import Array
+
+
+class Scaling(eqx.Module):
+    """Scales of one data set.
+
+    ``state_scale`` (states,) in user units; ``time_origin`` the earliest start;
+    ``time_unit`` the characteristic time; ``record_length`` the longest trajectory's duration.
+    """
+
+    state_scale: Array
+    time_origin: Array
+    time_unit: Array
+    record_length: Array
+
+    def user_time(self, scaled_time: Array) -> Array:
+        """The user's time of a time inside the solver."""
+        return self.time_origin + self.time_unit * scaled_time
+
+    def solver_time(self, user_time: Array) -> Array:
+        """Time inside the solver of a user's time."""
+        return (jnp.asarray(user_time) - self.time_origin) / self.time_unit
+
+    def gp_time(self, user_time: Array) -> Array:
+        """Input of the Gaussian process, between 0 and 1 over the record."""
+        return (jnp.asarray(user_time) - self.time_origin) / self.record_length

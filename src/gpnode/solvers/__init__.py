@@ -1,0 +1,21 @@
+"""Initial value problem solvers behind one seam (:class:`Solver`)."""
+
+from .adaptive import Adaptive, Stiff
+from .base import Solver, Status, Trajectory, VectorField, solve_with_gradient
+from .fixed_grid import FixedGrid, local_errors, refine
+
+ALL_SOLVERS = (FixedGrid, Adaptive, Stiff)
+
+__all__ = [
+    "ALL_SOLVERS",
+    "Adaptive",
+    "FixedGrid",
+    "Solver",
+    "Status",
+    "Stiff",
+    "Trajectory",
+    "VectorField",
+    "local_errors",
+    "refine",
+    "solve_with_gradient",
+]

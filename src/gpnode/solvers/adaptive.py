@@ -1,0 +1,87 @@
+"""Adaptive solvers, explicit and stiff, from diffrax."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax.numpy as jnp
+from jax import Array
+
+from .base import Solver, Status, Trajectory, VectorField, classify
+
+
+class _Diffrax(Solver):
+    """Error-controlled solve; ``rtol`` and ``atol`` are in scaled units, where states are of order one."""
+
+    rtol: eqx.AbstractVar[float]
+    atol: eqx.AbstractVar[float]
+    max_steps: eqx.AbstractVar[int]
+
+    def _method(self) -> diffrax.AbstractSolver:
+        raise NotImplementedError
+
+    def solve(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Trajectory:
+        return self._run(vector_field, params, x0, ts, diffrax.ForwardMode())
+
+    def solve_reversible(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Trajectory:
+        return self._run(vector_field, params, x0, ts, diffrax.RecursiveCheckpointAdjoint())
+
+    def _run(
+        self, vector_field: VectorField, params: Any, x0: Array, ts: Array, adjoint: diffrax.AbstractAdjoint
+    ) -> Trajectory:
+        def guarded(t: Array, x: Array, args: Any) -> Array:
+            # A NaN slope would make the controller shrink the step until max_steps is used up.
+            slope = vector_field(t, x, args)
+            return jnp.where(jnp.isfinite(slope), slope, 1e12)
+
+        solution = diffrax.diffeqsolve(
+            diffrax.ODETerm(guarded),
+            self._method(),
+            t0=ts[0],
+            t1=ts[-1],
+            dt0=None,
+            y0=x0,
+            args=params,
+            saveat=diffrax.SaveAt(ts=ts),
+            stepsize_controller=diffrax.PIDController(rtol=self.rtol, atol=self.atol),
+            max_steps=self.max_steps,
+            adjoint=adjoint,
+            throw=False,
+            event=diffrax.Event(_left_the_data),
+        )
+        ended = diffrax.RESULTS.event_occurred
+        status = jnp.where(
+            solution.result == diffrax.RESULTS.successful,
+            classify(solution.ys),
+            jnp.where(solution.result == ended, Status.BLOW_UP, Status.TOO_MANY_STEPS),
+        )
+        xs = jnp.where(status == Status.OK, solution.ys, jnp.broadcast_to(x0, solution.ys.shape))
+        return Trajectory(xs, status, solution.stats["num_steps"])
+
+
+def _left_the_data(t: Array, y: Array, args: Any, **kwargs: Any) -> Array:
+    return jnp.any(jnp.abs(y) >= 1e6)
+
+
+class Adaptive(_Diffrax):
+    """Explicit fifth-order method (Tsitouras) with step-size control."""
+
+    rtol: float = eqx.field(static=True, default=1e-8)
+    atol: float = eqx.field(static=True, default=1e-8)
+    max_steps: int = eqx.field(static=True, default=4096)
+
+    def _method(self) -> diffrax.AbstractSolver:
+        return diffrax.Tsit5()
+
+
+class Stiff(_Diffrax):
+    """Implicit fifth-order method (Kvaerno) with step-size control, for stiff systems."""
+
+    rtol: float = eqx.field(static=True, default=1e-7)
+    atol: float = eqx.field(static=True, default=1e-7)
+    max_steps: int = eqx.field(static=True, default=4096)
+
+    def _method(self) -> diffrax.AbstractSolver:
+        return diffrax.Kvaerno5()

@@ -1,0 +1,110 @@
+"""The paper's yeast glycolysis problem: seven states, three of them observed, fifteen unknowns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.integrate import solve_ivp
+
+from ..data import Observations
+from ..dynamics import KnownForm, Named
+from ..model import Model
+from ..priors import Uniform
+
+STATES = ("S1", "S2", "S3", "S4", "N2", "A3", "S4ex")
+START = dict(zip(STATES, (0.5, 1.9, 0.18, 0.15, 0.16, 0.1, 0.064), strict=True))
+END = 3.0
+TRUTH = {
+    "J0": 2.5,
+    "k1": 100.0,
+    "k2": 6.0,
+    "k3": 16.0,
+    "k4": 100.0,
+    "k5": 1.28,
+    "k6": 12.0,
+    "k": 1.8,
+    "kappa": 13.0,
+    "q": 4.0,
+    "KI": 0.52,
+    "phi": 0.1,
+    "N": 1.0,
+    "A": 4.0,
+}
+PRIOR_RANGE = {
+    "J0": (1.0, 10.0),
+    "k1": (80.0, 120.0),
+    "k2": (1.0, 10.0),
+    "k3": (2.0, 20.0),
+    "k4": (80.0, 120.0),
+    "k5": (0.1, 2.0),
+    "k6": (2.0, 20.0),
+    "k": (0.1, 2.0),
+    "kappa": (2.0, 20.0),
+    "q": (1.0, 10.0),
+    "KI": (0.1, 2.0),
+    "phi": (0.05, 1.0),
+    "N": (0.1, 2.0),
+    "A": (1.0, 10.0),
+}
+
+
+def slopes(t: Any, x: Named, p: Named) -> dict[str, Any]:
+    """Reaction rates of the seven-species model; concentrations in mM, time in minutes."""
+    v1 = p.k1 * x.S1 * x.A3 / (1.0 + (abs(x.A3) / p.KI) ** p.q)
+    v2 = p.k2 * x.S2 * (p.N - x.N2)
+    v3 = p.k3 * x.S3 * (p.A - x.A3)
+    v4 = p.k4 * x.S4 * x.N2
+    v5 = p.k5 * x.A3
+    v6 = p.k6 * x.S2 * x.N2
+    v7 = p.k * x.S4ex
+    flux = p.kappa * (x.S4 - x.S4ex)
+    return {
+        "S1": p.J0 - v1,
+        "S2": 2.0 * v1 - v2 - v6,
+        "S3": v2 - v3,
+        "S4": v3 - v4 - flux,
+        "N2": v2 - v4 - v6,
+        "A3": -2.0 * v1 + 2.0 * v3 - v5,
+        "S4ex": p.phi * flux - v7,
+    }
+
+
+def true_path(times: np.ndarray, start: dict[str, float] | None = None) -> np.ndarray:
+    """The noise-free solution (times, 7)."""
+    grid = np.asarray(times, dtype=float)
+
+    def field(t: float, x: np.ndarray) -> list[float]:
+        return list(slopes(t, Named(dict(zip(STATES, x, strict=True))), Named(TRUTH)).values())
+
+    x0 = list((start or START).values())
+    return solve_ivp(field, (0.0, max(grid.max(), END)), x0, t_eval=grid, rtol=1e-10, atol=1e-12, method="LSODA").y.T
+
+
+def noise_std() -> np.ndarray:
+    """10 % of each state's standard deviation over a fine grid."""
+    return 0.1 * true_path(np.linspace(0.0, END, 2000)).std(axis=0)
+
+
+def simulate(seed: int = 0) -> Observations:
+    """51 values of N2 without its start, 52 of A3 and of S4ex; a gap of half a minute in each."""
+    rng = np.random.default_rng(seed)
+    late = np.concatenate([np.linspace(0.525, 2.975, 50), [3.0]])
+    times = {
+        "N2": late,
+        "A3": np.concatenate([[0.0], np.linspace(0.5, 3.0, 51)]),
+        "S4ex": np.concatenate([[0.0], late]),
+    }
+    std = noise_std()
+    measured = {}
+    for name, t in times.items():
+        d = STATES.index(name)
+        measured[name] = (t, true_path(t)[:, d] + std[d] * rng.normal(size=t.size))
+    return Observations(measured, start=0.0, time_unit="minute")
+
+
+def model() -> Model:
+    """Known form with the paper's uniform priors; only the start of N2 is unknown."""
+    dynamics = KnownForm(STATES, slopes, {name: Uniform(*range_) for name, range_ in PRIOR_RANGE.items()})
+    known = {state: value for state, value in START.items() if state != "N2"}
+    return Model(dynamics, initial={**known, "N2": Uniform(0.0, 1.0)})
