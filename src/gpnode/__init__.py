@@ -12,12 +12,14 @@ from ._config import configure_jax
 
 configure_jax()  # before anything below creates an array
 
-from . import kernels, priors  # noqa: E402
+from . import kernels, plots, priors  # noqa: E402
 from .binding import bind  # noqa: E402
 from .data import Observations  # noqa: E402
 from .diagnostics import diagnose  # noqa: E402
 from .dynamics import Dictionary, KnownForm, Sum, fourier, polynomial, term  # noqa: E402
+from .equations import equations  # noqa: E402
 from .errors import DataError, FileFormatError, GpnodeError, ModelError, StartError  # noqa: E402
+from .forecast import Forecast, forecast  # noqa: E402
 from .inference import NUTS, Laplace, fit  # noqa: E402
 from .likelihood import Identity, Log, Noise  # noqa: E402
 from .model import Around, Model  # noqa: E402
@@ -48,6 +50,7 @@ __all__ = [
     "FileFormatError",
     "FinnishHorseshoe",
     "FixedGrid",
+    "Forecast",
     "Gamma",
     "GpnodeError",
     "HalfNormal",
@@ -71,9 +74,12 @@ __all__ = [
     "Uniform",
     "bind",
     "diagnose",
+    "equations",
     "fit",
+    "forecast",
     "fourier",
     "kernels",
+    "plots",
     "polynomial",
     "priors",
     "term",

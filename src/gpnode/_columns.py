@@ -19,7 +19,8 @@ def numbers_of(values: Any, variable: str, what: str) -> np.ndarray:
     text = numbers.isna() & ~column.isna()
     if text.any():
         raise DataError(
-            f"{what} of {variable!r} in row {first_row(values, text.to_numpy())} is {column[text.idxmax()]!r}, which is not a number. "
+            f"{what} of {variable!r} in row {first_row(values, text.to_numpy())} is {column[text.idxmax()]!r}, "
+            "which is not a number. "
             "Correct it, or leave the cell empty if it is missing."
         )
     return numbers.to_numpy(dtype=float, na_value=np.nan)

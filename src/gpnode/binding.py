@@ -69,7 +69,9 @@ def _check_names(model: Model, data: Observations) -> None:
         given = getattr(model, what)
         if isinstance(given, Mapping):
             for name in set(given) - set(data.variables):
-                raise ModelError(f"{what} names {name!r}, which is not observed; observed are {', '.join(data.variables)}.")
+                raise ModelError(
+                    f"{what} names {name!r}, which is not observed; observed are {', '.join(data.variables)}."
+                )
     for state in model.states:
         if state not in data.variables and state not in model.initial:
             raise ModelError(
@@ -186,7 +188,9 @@ def _initial_of(model: Model, data: Observations, state: str, trajectory: str) -
     given = model.initial.get(state, Around())
     if isinstance(given, Mapping):
         if trajectory not in given:
-            raise ModelError(f"initial of {state!r} says nothing of trajectory {trajectory!r}. Add it, or give one for all.")
+            raise ModelError(
+                f"initial of {state!r} says nothing of trajectory {trajectory!r}. Add it, or give one for all."
+            )
         given = given[trajectory]
     if isinstance(given, dist.Distribution):
         return given

@@ -278,7 +278,8 @@ def _clean_series(variable: str, trajectory: str, times: np.ndarray, values: Any
     bad_time = ~np.isfinite(times)
     if bad_time.any():
         raise DataError(
-            f"time of {variable!r} in row {first_row(values, bad_time)} is missing or infinite. Give every row a time, or remove the row."
+            f"time of {variable!r} in row {first_row(values, bad_time)} is missing or infinite. "
+            "Give every row a time, or remove the row."
         )
     measured = np.isfinite(numbers)
     rows = row_labels(values)[measured]

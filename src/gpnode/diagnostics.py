@@ -40,7 +40,9 @@ class Verdict:
 
     def __str__(self) -> str:
         if self.is_sample:
-            head = "CONVERGED: the draws can be used." if self.converged else "NOT CONVERGED: do not use these draws yet."
+            head = (
+                "CONVERGED: the draws can be used." if self.converged else "NOT CONVERGED: do not use these draws yet."
+            )
         elif self.converged:
             head = "APPROXIMATE: a normal approximation at the highest density; it agrees with the density around it."
         else:
@@ -86,7 +88,7 @@ def _sample_checks(posterior: Posterior) -> list[Check]:
             fraction < DIVERGENCE_LIMIT,
             f"{int(diverging.sum())} of {diverging.size} draws diverged ({fraction:.1%}), limit {DIVERGENCE_LIMIT:.0%}",
             "Divergences mark places the sampler cannot follow, and R-hat does not see what it missed. "
-            "Try method=NUTS(target_accept=0.9), narrower priors, or fewer candidate terms.",
+            "Try method=NUTS(target_accept=0.97), narrower priors, or fewer candidate terms.",
         ),
         Check(
             "paths long enough",

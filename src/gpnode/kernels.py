@@ -214,7 +214,9 @@ def describe_hyper(hyper: Hyper) -> Any:
     """A prior or number as something JSON can hold."""
     if not isinstance(hyper, dist.Distribution):
         return float(hyper)
-    settings = {name: jnp.asarray(getattr(hyper, name)).tolist() for name in hyper.arg_constraints if hasattr(hyper, name)}
+    settings: dict[str, Any] = {
+        name: jnp.asarray(getattr(hyper, name)).tolist() for name in hyper.arg_constraints if hasattr(hyper, name)
+    }
     if isinstance(hyper, dist.TransformedDistribution | dist.TwoSidedTruncatedDistribution) and not settings:
         settings = {"repr": repr(hyper)}
     return {"distribution": type(hyper).__name__, **settings}

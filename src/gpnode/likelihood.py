@@ -32,6 +32,10 @@ class Transform(eqx.Module):
         """From scaled states to the scale of the noise."""
 
     @abstractmethod
+    def backward(self, y: Array) -> Array:
+        """From the scale of the noise to scaled states."""
+
+    @abstractmethod
     def inside(self, x: Array) -> Array:
         """Whether ``x`` can be transformed at all, elementwise."""
 
@@ -47,6 +51,9 @@ class Identity(Transform):
     def forward(self, x: Array) -> Array:
         return x
 
+    def backward(self, y: Array) -> Array:
+        return y
+
     def inside(self, x: Array) -> Array:
         return jnp.full(jnp.shape(x), True)
 
@@ -60,6 +67,9 @@ class Log(Transform):
 
     def forward(self, x: Array) -> Array:
         return jnp.log(jnp.where(x > 0, x, 1.0))
+
+    def backward(self, y: Array) -> Array:
+        return jnp.exp(y)
 
     def inside(self, x: Array) -> Array:
         return x > 0
@@ -103,7 +113,9 @@ class Noise(eqx.Module):
 
     def scaled_var(self, values: Values, prefix: str, unit: Array) -> Array:
         """Noise variance in scaled units; ``unit`` is the variable's scale."""
-        given = values[f"{prefix}.{self.kind}"] if isinstance(self.hyper, dist.Distribution) else jnp.asarray(self.hyper)
+        given = (
+            values[f"{prefix}.{self.kind}"] if isinstance(self.hyper, dist.Distribution) else jnp.asarray(self.hyper)
+        )
         var = given if self.std is None else given**2
         return var if self.relative else var / unit**2
 
@@ -161,7 +173,7 @@ class Channel(eqx.Module):
 
     def report(self, values: Values) -> Values:
         """Hyperparameters in the user's units."""
-        factors = {"variance": self.unit**2, "time": self.record_length, "none": 1.0}
+        factors: dict[str, Any] = {"variance": self.unit**2, "time": self.record_length, "none": 1.0}
         units = {} if self.kernel is None else self.kernel.units(self.prefix)
         found = {name: values[name] * factors[units[name]] for name in values if name in units}
         if self.noise.priors(self.variable):

@@ -70,7 +70,9 @@ class Model:
         for what in ("initial", "scales"):
             for name in getattr(self, what):
                 if name not in self.states:
-                    raise ModelError(f"{what} names {name!r}, which is not a state; states are {', '.join(self.states)}.")
+                    raise ModelError(
+                        f"{what} names {name!r}, which is not a state; states are {', '.join(self.states)}."
+                    )
         if self.time_unit is not None and not self.time_unit > 0:
             raise ModelError(f"time_unit must be positive; got {self.time_unit}.")
 
@@ -90,7 +92,7 @@ class Model:
     def describe(self) -> dict[str, Any]:
         """Everything that defines the posterior, in a form JSON can hold."""
         return {
-            "dynamics": self.dynamics.describe(),
+            "dynamics": self.dynamics.describe(self.states),
             "initial": {s: _describe_initial(v) for s, v in self.initial.items()},
             "kernel": _describe_each(self.kernel, lambda k: None if k is None else k.describe()),
             "noise": _describe_each(self.noise, lambda n: n.describe()),

@@ -103,8 +103,10 @@ class Problem(eqx.Module):
 
     def dims(self) -> dict[str, dict[str, tuple[str, ...]]]:
         """Dimensions and labels of every reported array, in the order to show them."""
-        initial = {name: {} for _, _, name in self.initial.unknown}
-        hyper = {name: {} for channel in self.channels for name in channel.report_names()}
+        initial: dict[str, dict[str, tuple[str, ...]]] = {name: {} for _, _, name in self.initial.unknown}
+        hyper: dict[str, dict[str, tuple[str, ...]]] = {
+            name: {} for channel in self.channels for name in channel.report_names()
+        }
         return self.dynamics.dims() | initial | hyper
 
     def draw_prior(self, key: Array) -> Array:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import equinox as eqx
+import jax
 from jax import Array
 
 from ..parameters import Block, Values
@@ -38,6 +40,16 @@ class Named(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._values)
+
+
+def traced_digest(function: Callable[..., Any], *arguments: Iterable[str]) -> str:
+    """Digest of what ``function`` computes from named numbers, whatever its source looks like."""
+
+    def flat(*values: Mapping[str, Any]) -> Any:
+        return dict(function(*map(Named, values)))
+
+    numbers = [dict.fromkeys(a, 0.0) for a in arguments]
+    return hashlib.sha256(str(jax.make_jaxpr(flat)(*numbers)).encode()).hexdigest()
 
 
 class BoundDynamics(eqx.Module):
@@ -80,5 +92,5 @@ class Dynamics(eqx.Module):
         """Fix the order of states, the scales and the priors. ``prefix`` keeps parts of a sum apart."""
 
     @abstractmethod
-    def describe(self) -> dict[str, Any]:
-        """Settings, for records and the fingerprint."""
+    def describe(self, states: tuple[str, ...]) -> dict[str, Any]:
+        """Settings, for records and the fingerprint. ``states`` are those of the whole model."""

@@ -14,7 +14,7 @@ from ..errors import ModelError
 from ..parameters import Block, Values
 from ..priors import CoefficientPrior, FinnishHorseshoe
 from ..scaling import Scaling
-from .base import BoundDynamics, Dynamics, Named
+from .base import BoundDynamics, Dynamics, Named, traced_digest
 from .library import Library, Term
 
 
@@ -114,16 +114,17 @@ class Dictionary(Dynamics):
             states=self.states,
             inputs=self.inputs,
             terms=terms,
-            free=tuple(map(tuple, where.tolist())),
+            free=tuple((int(i), int(k)) for i, k in where),
         )
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self, states: tuple[str, ...]) -> dict[str, Any]:
         free, known = self.masks()
         return {
             "kind": "dictionary",
             "states": list(self.states),
             "inputs": list(self.inputs),
             "terms": [t.name for t in self.terms],
+            "digest": traced_digest(lambda x: {t.name: t(x) for t in self.terms}, self.inputs),
             "free": free.tolist(),
             "known": known.tolist(),
             "prior": self.prior.describe(),
@@ -194,7 +195,9 @@ class BoundDictionary(BoundDynamics):
         }
         for parameter in self.block.parameters():
             if parameter.name != self.name:
-                labels = self.states if parameter.shape == (len(self.states),) else tuple(map(str, range(parameter.size)))
+                labels = (
+                    self.states if parameter.shape == (len(self.states),) else tuple(map(str, range(parameter.size)))
+                )
                 found[parameter.name] = {f"{parameter.name}.group": labels} if parameter.shape else {}
         return found
 

@@ -34,11 +34,13 @@ class Sum(Dynamics):
             tuple(part.bind(states, scaling, num_observations, f"{prefix}{name}.") for name, part in self.parts.items())
         )
 
-    def describe(self) -> dict[str, Any]:
-        return {"kind": "sum", "parts": {name: part.describe() for name, part in self.parts.items()}}
+    def describe(self, states: tuple[str, ...]) -> dict[str, Any]:
+        return {"kind": "sum", "parts": {name: part.describe(states) for name, part in self.parts.items()}}
 
 
 class BoundSum(BoundDynamics):
+    """Bound parts, whose slopes add up."""
+
     parts: tuple[BoundDynamics, ...]
 
     @property

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +15,7 @@ from ..errors import ModelError
 from ..kernels import describe_hyper
 from ..parameters import Block, Independent, Values
 from ..scaling import Scaling
-from .base import BoundDynamics, Dynamics, Named
+from .base import BoundDynamics, Dynamics, Named, traced_digest
 
 
 class KnownForm(Dynamics):
@@ -65,12 +63,12 @@ class KnownForm(Dynamics):
         """The user's function at states and parameters given by name."""
         return dict(self.f(t, Named(states), Named(parameters)))
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self, states: tuple[str, ...]) -> dict[str, Any]:
         return {
             "kind": "known-form",
             "states": list(self.states),
-            "function": getattr(self.f, "__name__", repr(type(self.f).__name__)),
-            "source_sha256": hashlib.sha256(_source(self.f).encode()).hexdigest(),
+            "function": getattr(self.f, "__name__", type(self.f).__name__),
+            "digest": traced_digest(lambda t, x, p: self.f(t["t"], x, p), ("t",), states, self.priors),
             "priors": {n: describe_hyper(p) for n, p in self.priors.items()},
         }
 
@@ -78,13 +76,18 @@ class KnownForm(Dynamics):
         """Run the function once on shapes only, so that mistakes show before any sampling."""
         number = jax.ShapeDtypeStruct((), jnp.result_type(float))
         try:
-            slopes = jax.eval_shape(self.slopes, number, dict.fromkeys(states, number), dict.fromkeys(self.priors, number))
+            slopes = jax.eval_shape(
+                self.slopes, number, dict.fromkeys(states, number), dict.fromkeys(self.priors, number)
+            )
         except (KeyError, AttributeError) as error:
             text = error.args[0] if error.args else str(error)
-            raise ModelError(f"the vector field uses an unknown name: {text}. Give it a prior, or correct it.") from error
+            raise ModelError(
+                f"the vector field uses an unknown name: {text}. Give it a prior, or correct it."
+            ) from error
         if set(slopes) != set(self.states):
             raise ModelError(
-                f"the vector field must return slopes for {', '.join(self.states)}; it returns {', '.join(slopes) or 'none'}."
+                f"the vector field must return slopes for {', '.join(self.states)}; "
+                f"it returns {', '.join(slopes) or 'none'}."
             )
         for state, slope in slopes.items():
             if slope.shape != ():
@@ -92,6 +95,8 @@ class KnownForm(Dynamics):
 
 
 class BoundKnownForm(BoundDynamics):
+    """The user's function on scaled states: ``block`` holds unknown parameters, ``fixed`` known ones."""
+
     block: Independent
     fixed: dict[str, float]
     scaling: Scaling
@@ -115,20 +120,10 @@ class BoundKnownForm(BoundDynamics):
         slopes = self.f(self.scaling.user_time(t), named, Named({**free, **self.fixed}))
         rate = self.scaling.time_unit / scale
         zero = jnp.zeros(())
-        return jnp.stack(
-            [slopes[s] * rate[i] if s in self.states else zero for i, s in enumerate(self.all_states)]
-        )
+        return jnp.stack([slopes[s] * rate[i] if s in self.states else zero for i, s in enumerate(self.all_states)])
 
     def report(self, values: Values) -> Values:
         return {name: values[name] for name in self.block.names}
 
     def dims(self) -> dict[str, dict[str, tuple[str, ...]]]:
         return {name: {} for name in self.block.names}
-
-
-def _source(f: Callable[..., Any]) -> str:
-    try:
-        return inspect.getsource(f)
-    except (OSError, TypeError):
-        code = getattr(f, "__code__", None)
-        return repr((code.co_code, code.co_consts, code.co_names)) if code else repr(type(f))

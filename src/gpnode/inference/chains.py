@@ -99,7 +99,8 @@ def run_chains(
         ready = []
         for future in finished:
             chain, count = running.pop(future)
-            chain.absorb(*future.result(), count, settings.warmup)
+            state, transitions, seconds = future.result()
+            chain.absorb(state, transitions, seconds, count, settings.warmup)
             ready.append(chain)
         return ready
 

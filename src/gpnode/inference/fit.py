@@ -176,7 +176,8 @@ def _accuracy(problem: Problem, unconstrained: np.ndarray) -> dict[str, Any] | N
 
 def _dataset(problem: Problem, unconstrained: np.ndarray) -> xr.Dataset:
     values = report_draws(problem, jnp.asarray(unconstrained))
-    variables, coords = {}, {}
+    variables: dict[str, Any] = {}
+    coords: dict[str, Any] = {}
     for name, dims in problem.dims().items():
         variables[name] = (("chain", "draw", *dims), np.asarray(values[name]))
         coords |= {dim: list(labels) for dim, labels in dims.items()}

@@ -22,13 +22,13 @@ from ..problem import Problem
 class NUTS:
     """Settings of the No-U-Turn sampler.
 
-    ``target_accept`` above 0.9 tends to shrink the step to nothing on curved posteriors.
+    A larger ``target_accept`` means smaller steps: fewer divergences, more work.
     """
 
-    draws: int = 1000
-    warmup: int = 600
+    draws: int = 1500
+    warmup: int = 800
     chains: int = 4
-    target_accept: float = 0.85
+    target_accept: float = 0.9
     max_depth: int = 10
 
     def __post_init__(self) -> None:

@@ -267,7 +267,12 @@ def _smoothed_states(problem: Problem, own: dict, grid: np.ndarray) -> tuple[np.
 
 def _match_slopes(target: Target, slopes: SlopeData) -> np.ndarray:
     """Parameters whose vector field follows the smoothed slopes; for a dictionary this is ridge regression."""
-    fun = _Cached(lambda th: tuple(np.asarray(a) for a in _slope_fit(target, jnp.asarray(th), slopes)))
+
+    def evaluate(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        residuals, jacobian = _slope_fit(target, jnp.asarray(theta), slopes)
+        return np.asarray(residuals), np.asarray(jacobian)
+
+    fun = _Cached(evaluate)
     start = np.asarray(target.centre)
     if fun.residuals(start).max() >= _FAILED:
         return start

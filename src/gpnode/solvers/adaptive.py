@@ -31,7 +31,7 @@ class _Diffrax(Solver):
     def _run(
         self, vector_field: VectorField, params: Any, x0: Array, ts: Array, adjoint: diffrax.AbstractAdjoint
     ) -> Trajectory:
-        def guarded(t: Array, x: Array, args: Any) -> Array:
+        def guarded(t: Any, x: Array, args: Any) -> Array:
             # A NaN slope would make the controller shrink the step until max_steps is used up.
             slope = vector_field(t, x, args)
             return jnp.where(jnp.isfinite(slope), slope, 1e12)

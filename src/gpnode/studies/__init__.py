@@ -1,0 +1,1 @@
+"""The paper's problems, on the public interface."""
