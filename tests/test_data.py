@@ -1,0 +1,183 @@
+"""Every way in, every complaint, and what no input may break."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import gpnode as gn
+
+GOOD = {"hare": ([0.0, 1.0, 2.0], [30.0, 47.2, 70.2])}
+
+
+def test_mapping_keeps_each_variable_on_its_own_times():
+    data = gn.Observations({"a": ([0, 1, 2], [1, np.nan, 3]), "b": ([0.5, 4.0], [2, 5])})
+    assert data.variables == ("a", "b")
+    assert data.of("a")[0].times.tolist() == [0.0, 2.0]
+    assert data.size == 4
+    assert data.start == {"0": 0.0}
+
+
+def test_wide_table_with_gaps():
+    table = pd.DataFrame({"t": [0, 1, 2, 3], "a": [1.0, np.nan, 3.0, 4.0], "b": [np.nan, 2.0, np.nan, 5.0]})
+    data = gn.Observations.from_wide(table, time="t")
+    assert data.of("a")[0].times.tolist() == [0, 2, 3]
+    assert data.of("b")[0].values.tolist() == [2.0, 5.0]
+
+
+def test_long_table_with_trajectories():
+    table = pd.DataFrame(
+        {
+            "time": [0, 1, 0, 2, 1],
+            "variable": ["a", "a", "a", "a", "b"],
+            "value": [1.0, 2.0, 3.0, 4.0, 9.0],
+            "run": ["one", "one", "two", "two", "two"],
+        }
+    )
+    table = pd.concat([table, pd.DataFrame({"time": [3], "variable": ["b"], "value": [8.0], "run": ["two"]})])
+    data = gn.Observations.from_long(table, trajectory="run")
+    assert data.trajectories == ("one", "two")
+    assert [s.trajectory for s in data.of("b")] == ["two"]
+    assert data.start == {"one": 0.0, "two": 0.0}
+
+
+@pytest.mark.parametrize("layout", ["wide", "long"])
+def test_csv_equals_table(tmp_path, layout):
+    wide = pd.DataFrame({"year": [1900, 1901, 1902], "hare": [30, 47.2, 70.2], "lynx": [4, None, 9.8]})
+    path = tmp_path / "pelts.csv"
+    if layout == "wide":
+        wide.to_csv(path, index=False)
+        data = gn.Observations.from_csv(path, time="year")
+    else:
+        wide.melt("year", var_name="species", value_name="pelts").to_csv(path, index=False)
+        data = gn.Observations.from_csv(path, time="year", variable="species", value="pelts")
+    assert data.of("lynx")[0].times.tolist() == [1900, 1902]
+    assert data.of("hare")[0].values.tolist() == [30, 47.2, 70.2]
+
+
+def test_dates_become_elapsed_time():
+    times = ["2024-01-01", "2024-01-02 12:00", "2024-01-08"]
+    data = gn.Observations({"a": (times, [1, 2, 3])}, time_unit="day")
+    assert data.of("a")[0].times.tolist() == [0.0, 1.5, 7.0]
+    assert data.time_unit == "day"
+
+
+def test_sort_on_request():
+    data = gn.Observations({"a": ([2, 0, 1], [3, 1, 2])}, sort=True)
+    assert data.of("a")[0].values.tolist() == [1, 2, 3]
+
+
+BAD = {
+    "unsorted": ({"hare": ([1902, 1904, 1903], [1, 2, 3])}, {}, ["'hare'", "1903 follows 1904", "row 3", "sort=True"]),
+    "duplicate time": ({"hare": ([0, 1, 1], [1, 2, 3])}, {}, ["'hare'", "rows 2 and 3", "Average"]),
+    "NaN time": ({"hare": ([0, np.nan, 2], [1, 2, 3])}, {}, ["'hare'", "row 2", "time"]),
+    "infinite time": ({"hare": ([0, np.inf, 2], [1, 2, 3])}, {}, ["'hare'", "row 2"]),
+    "infinite value": ({"hare": ([0, 1, 2], [1, np.inf, 3])}, {}, ["'hare'", "row 2", "infinite"]),
+    "text value": ({"hare": ([0, 1, 2], [1, "many", 3])}, {}, ["'hare'", "row 2", "'many'", "not a number"]),
+    "text time": ({"hare": ([0, "noon", 2], [1, 2, 3])}, {}, ["'hare'", "row 2", "'noon'"]),
+    "all zero": ({"hare": ([0, 1, 2], [0, 0, 0])}, {}, ["'hare'", "zero", "Remove"]),
+    "constant": ({"hare": ([0, 1, 2], [4, 4, 4])}, {}, ["'hare'", "constant", "4"]),
+    "single": ({"hare": ([0], [4])}, {}, ["'hare'", "single observation"]),
+    "all missing": ({"hare": ([0, 1], [np.nan, np.nan])}, {}, ["'hare'", "no observations"]),
+    "nothing": ({}, {}, ["no observations"]),
+    "lengths": ({"hare": ([0, 1, 2], [1, 2])}, {}, ["'hare'", "3 times but 2 values"]),
+    "two-dimensional": ({"hare": ([[0, 1]], [[1, 2]])}, {}, ["'hare'", "one-dimensional"]),
+    "not a pair": ({"hare": 3}, {}, ["'hare'", "pair"]),
+    "dates without unit": ({"hare": (["2024-01-01", "2024-01-02"], [1, 2])}, {}, ["time_unit", "day"]),
+    "start too late": (GOOD, {"start": 1.0}, ["start", "first measurement"]),
+    "unknown trajectory": (GOOD, {"start": {"x": 0.0}}, ["'x'"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_names_variable_row_and_remedy(case):
+    measurements, options, words = BAD[case]
+    with pytest.raises(gn.DataError) as error:
+        gn.Observations(measurements, **options)
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_zero_span():
+    runs = {"a": {"x": ([1.0, 2.0], [1.0, 2.0])}, "b": {"x": ([3.0], [4.0])}}
+    with pytest.raises(gn.DataError, match="'b' spans no time"):
+        gn.Observations.from_trajectories(runs)
+
+
+def test_rows_are_those_of_the_table():
+    table = pd.DataFrame({"time": [0, 1, 0, 1], "x": [1, 2, 3, "bad"], "run": ["a", "a", "b", "b"]})
+    with pytest.raises(gn.DataError, match="row 4"):
+        gn.Observations.from_wide(table, time="time", trajectory="run")
+
+
+@pytest.mark.parametrize(
+    ("call", "word"),
+    [
+        (lambda t: gn.Observations.from_wide(t, time="when"), "'when'"),
+        (lambda t: gn.Observations.from_wide(t, time="time", variables=["fox"]), "'fox'"),
+        (lambda t: gn.Observations.from_wide(t[["time"]], time="time"), "no column besides"),
+        (lambda t: gn.Observations.from_wide(t.iloc[:0], time="time"), "no rows"),
+        (lambda t: gn.Observations.from_long(t, time="time"), "'variable'"),
+    ],
+)
+def test_bad_tables(call, word):
+    with pytest.raises(gn.DataError, match=word):
+        call(pd.DataFrame({"time": [0, 1], "hare": [1.0, 2.0]}))
+
+
+def test_csv_that_is_not_one(tmp_path):
+    path = tmp_path / "empty.csv"
+    path.write_text("")
+    with pytest.raises(gn.DataError, match="not a readable CSV"):
+        gn.Observations.from_csv(path)
+
+
+finite = st.floats(-1e6, 1e6, allow_nan=False)
+
+
+@given(
+    times=hnp.arrays(float, st.integers(2, 30), elements=st.floats(-1e4, 1e4, width=32), unique=True),
+    data=st.data(),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_order_gives_the_same_series(times, data):
+    values = data.draw(hnp.arrays(float, times.size, elements=st.floats(-1e4, 1e4, width=32), unique=True))
+    shuffled = np.asarray(data.draw(st.permutations(range(times.size))))
+    one = gn.Observations({"x": (times, values)}, sort=True)
+    two = gn.Observations({"x": (times[shuffled], values[shuffled])}, sort=True)
+    assert np.array_equal(one.series[0].times, two.series[0].times)
+    assert np.array_equal(one.series[0].values, two.series[0].values)
+    assert np.all(np.diff(one.series[0].times) > 0)
+
+
+@given(
+    column=st.lists(st.one_of(finite, st.none(), st.text(max_size=4), st.just(np.inf), st.booleans()), max_size=8),
+    times=st.lists(st.one_of(finite, st.none(), st.text(max_size=4)), max_size=8),
+)
+@settings(max_examples=200, deadline=None)
+def test_anything_else_is_one_clear_error(column, times):
+    try:
+        data = gn.Observations({"x": (times, column)})
+    except gn.DataError as error:
+        assert len(str(error)) > 20
+    else:
+        assert np.isfinite(data.values_of("x")).all()
+        assert data.size >= 2
+
+
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=30, deadline=None)
+def test_long_and_back(seed):
+    rng = np.random.default_rng(seed)
+    runs = {
+        r: {v: (np.sort(rng.uniform(0, 9, n := rng.integers(2, 6))), rng.normal(size=n)) for v in ("a", "b")}
+        for r in ("p", "q")
+    }
+    data = gn.Observations.from_trajectories(runs)
+    again = gn.Observations.from_long(data.to_long(), trajectory="trajectory")
+    assert [(s.variable, s.trajectory) for s in data.series] == [(s.variable, s.trajectory) for s in again.series]
+    assert all(np.array_equal(s.values, r.values) for s, r in zip(data.series, again.series, strict=True))
