@@ -58,6 +58,11 @@ class Solver(eqx.Module):
         """The same solution, differentiable in reverse mode."""
 
     @property
+    def reverses(self) -> bool:
+        """Whether :meth:`solve_reversible` is safe to differentiate after a failed solve."""
+        return True
+
+    @property
     def follows_grid(self) -> bool:
         """True if the steps are exactly the intervals of ``ts``, so that the caller chooses them."""
         return False
@@ -87,7 +92,7 @@ def solve_with_gradient(
     flat, unravel = ravel_pytree(params)
     free = jnp.asarray(free_states, dtype=int)
     theta = jnp.concatenate([flat, x0[free]])
-    forward = theta.size <= _FORWARD_LIMIT
+    forward = theta.size <= _FORWARD_LIMIT or not solver.reverses
 
     def run(theta: Array, x0: Array, ts: Array) -> Trajectory:
         solve = solver.solve if forward else solver.solve_reversible

@@ -1,0 +1,97 @@
+"""One suite over every solver: accuracy, derivatives, and failures that stay finite."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gpnode.solvers import ALL_SOLVERS, FixedGrid, Status, refine, solve_with_gradient
+
+TIMES = jnp.linspace(0.0, 3.0, 61)
+
+
+def oscillator(t, x, p):
+    return jnp.stack([x[1], -p["w"] ** 2 * x[0]])
+
+
+def exact(w, x0, v0, t=TIMES):
+    return jnp.stack([x0 * jnp.cos(w * t) + v0 / w * jnp.sin(w * t), -x0 * w * jnp.sin(w * t) + v0 * jnp.cos(w * t)], 1)
+
+
+def explosion(t, x, p):
+    return p["w"] * x**2
+
+
+def broken(t, x, p):
+    return jnp.sqrt(p["w"] - 10.0) * x
+
+
+@pytest.fixture(params=ALL_SOLVERS, ids=lambda s: s.__name__)
+def solver(request):
+    return request.param()
+
+
+def test_path_is_accurate(solver):
+    found = solver.solve(oscillator, {"w": jnp.asarray(2.0)}, jnp.array([1.0, 0.5]), TIMES)
+    assert int(found.status) == Status.OK
+    assert np.abs(found.xs - exact(2.0, 1.0, 0.5)).max() < 1e-5
+    assert int(found.num_steps) > 0
+
+
+@pytest.mark.parametrize("limit", [0, 100], ids=["reverse", "forward"])
+def test_gradient_is_that_of_the_exact_solution(solver, limit, monkeypatch):
+    monkeypatch.setattr("gpnode.solvers.base._FORWARD_LIMIT", limit)
+    weights = jnp.sin(jnp.arange(TIMES.size * 2.0)).reshape(-1, 2)
+
+    def loss(w, v0):
+        path = solve_with_gradient(solver, oscillator, {"w": w}, jnp.stack([1.0, v0]), TIMES, (1,))
+        return jnp.sum(weights * path.xs)
+
+    got = jax.grad(loss, (0, 1))(jnp.asarray(2.0), jnp.asarray(0.5))
+    wanted = jax.grad(lambda w, v0: jnp.sum(weights * exact(w, 1.0, v0)), (0, 1))(2.0, 0.5)
+    assert np.allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("limit", [0, 100], ids=["reverse", "forward"])
+@pytest.mark.parametrize(("field", "causes"), [
+    (explosion, {Status.BLOW_UP, Status.TOO_MANY_STEPS}),
+    (broken, {Status.BLOW_UP, Status.NOT_FINITE, Status.TOO_MANY_STEPS}),
+], ids=["explosion", "nan"])
+def test_failures_are_named_and_finite(solver, field, causes, limit, monkeypatch):
+    monkeypatch.setattr("gpnode.solvers.base._FORWARD_LIMIT", limit)
+
+    def loss(w):
+        path = solve_with_gradient(solver, field, {"w": w}, jnp.array([1.0, 2.0]), TIMES, (0, 1))
+        return jnp.sum(path.xs), path
+
+    (value, path), gradient = jax.jit(jax.value_and_grad(loss, has_aux=True))(jnp.asarray(5.0))
+    assert int(path.status) in causes
+    assert np.isfinite(value)
+    assert np.isfinite(path.xs).all()
+    assert float(gradient) == 0.0
+
+
+def test_repeated_last_times_stand_still(solver):
+    ts = jnp.concatenate([TIMES, jnp.full(5, TIMES[-1])])
+    found = solver.solve(oscillator, {"w": jnp.asarray(2.0)}, jnp.array([1.0, 0.5]), ts)
+    assert np.abs(found.xs[-1] - exact(2.0, 1.0, 0.5)[-1]).max() < 1e-5
+    assert int(found.status) == Status.OK
+
+
+def test_fixed_grid_is_of_fifth_order():
+    errors = []
+    for n in (20, 40):
+        ts = jnp.linspace(0.0, 3.0, n + 1)
+        found = FixedGrid().solve(oscillator, {"w": jnp.asarray(2.0)}, jnp.array([1.0, 0.5]), ts)
+        errors.append(np.abs(found.xs[-1] - exact(2.0, 1.0, 0.5, ts)[-1]).max())
+    assert 25 < errors[0] / errors[1] < 80
+
+
+def test_refine_asks_for_more_steps_where_errors_are_large():
+    counts = refine(np.array([1, 2, 4]), np.array([3.2e-5, 1e-6, 1e-12]), 1e-6)
+    assert counts[0] == 3  # 1.25 * 32^(1/5), rounded up
+    assert counts[1] == 3
+    assert counts[2] < 4
+    assert refine(np.array([1]), np.array([np.nan]), 1e-6)[0] > 10
