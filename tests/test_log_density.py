@@ -10,10 +10,10 @@ import dataclasses
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import reference as ref
 from scipy import stats
 
 import gpnode as gn
+import reference as ref
 from gpnode import kernels, priors
 from gpnode.problem import log_density, value_and_grad
 from gpnode.solvers import ALL_SOLVERS
@@ -190,8 +190,11 @@ def test_every_solver_without_gaussian_process(decay_data, kind):
 
 def test_log_transform_noise_std_and_trajectories(positive_data):
     model = gn.Model(
-        gn.KnownForm(["x"], lambda t, x, p: {"x": p.r * x.x * (1 - x.x / p.K)}, {
-            "r": gn.Uniform(0.1, 2.0), "K": gn.LogNormal(np.log(50.0), 0.5)}),
+        gn.KnownForm(
+            ["x"],
+            lambda t, x, p: {"x": p.r * x.x * (1 - x.x / p.K)},
+            {"r": gn.Uniform(0.1, 2.0), "K": gn.LogNormal(np.log(50.0), 0.5)},
+        ),
         initial={"x": {"low": gn.LogNormal(np.log(2.0), 0.5), "high": gn.Around(0.7)}},
         kernel=None,
         noise=gn.Noise(std=gn.LogNormal(-2.0, 1.0)),
@@ -234,8 +237,14 @@ def dictionary_reference(problem, data, prior_table, sparse, fixed=None, free=No
     unit = np.array([[sx], [sy]]) / unit_time / size
     free = np.ones((2, 6), dtype=bool) if free is None else free
     _, hyper = kernel_tables({"x": "SquaredExponential", "y": "SquaredExponential"})
-    table = {"coef": lambda u: (u, 0.0), **prior_table, "x.initial": ref.real(3.0, 1.0), **hyper,
-             "x.noise_var": ref.LOGNORMAL, "y.noise_var": ref.LOGNORMAL}
+    table = {
+        "coef": lambda u: (u, 0.0),
+        **prior_table,
+        "x.initial": ref.real(3.0, 1.0),
+        **hyper,
+        "x.noise_var": ref.LOGNORMAL,
+        "y.noise_var": ref.LOGNORMAL,
+    }
     covariances, _ = kernel_tables({"x": "SquaredExponential", "y": "SquaredExponential"})
 
     def expected(u):
@@ -259,7 +268,9 @@ def dictionary_reference(problem, data, prior_table, sparse, fixed=None, free=No
 
 
 def dictionary_model(**options) -> gn.Model:
-    return gn.Model(gn.Dictionary(["x", "y"], gn.polynomial(2), **options), initial={"x": gn.Normal(3.0, 1.0), "y": 0.0})
+    return gn.Model(
+        gn.Dictionary(["x", "y"], gn.polynomial(2), **options), initial={"x": gn.Normal(3.0, 1.0), "y": 0.0}
+    )
 
 
 def horseshoe_cases():
@@ -356,6 +367,6 @@ def test_many_parameters_use_the_reverse_sweep_and_agree(decay_data, monkeypatch
     problem = tight(rotation_model(kernel=None), decay_data)
     zero = {v: lambda h, d: np.zeros_like(d) for v in ("x", "y")}
     monkeypatch.setattr("gpnode.solvers.base._FORWARD_LIMIT", 0)
-    # A fresh solver type keeps the compiled forward version out of the way.
+    # Another name of the trajectory keeps the version compiled with the forward sweep out of the way.
     reverse = dataclasses.replace(problem, states=("x", "y"), trajectories=("reverse",))
     check(reverse, rotation_reference(problem, decay_data, zero, {}), points(problem.size, count=1))

@@ -27,7 +27,10 @@ def known(states=("x",), f=decay, prior=RATE):
 
 
 WRONG = {
-    "unknown variable": (lambda: gn.Model(known(["z"], lambda t, x, p: {"z": -p.rate * x.z})), "'x' that is not a state"),
+    "unknown variable": (
+        lambda: gn.Model(known(["z"], lambda t, x, p: {"z": -p.rate * x.z})),
+        "'x' that is not a state",
+    ),
     "latent without start": (
         lambda: gn.Model(known(["x", "z"], lambda t, x, p: {"x": x.z, "z": -p.rate * x.x})),
         "'z' has no data and no initial value",
@@ -156,7 +159,11 @@ def test_polynomial_order_is_the_paper_s():
 def test_grid_keeps_every_measurement():
     data = gn.Observations({"x": ([0.0, 0.01, 2.0, 9.0], [8.0, 7.9, 3.0, 1.0])})
     problem = gn.bind(gn.Model(known(), kernel=None), data)
-    for grid in (problem, problem.with_steps_for(jnp.zeros(problem.size)), problem.with_steps_for(jnp.zeros(problem.size), 1e-12)):
+    for grid in (
+        problem,
+        problem.with_steps_for(jnp.zeros(problem.size)),
+        problem.with_steps_for(jnp.zeros(problem.size), 1e-12),
+    ):
         times = grid.scaling.user_time(grid.nodes[0])[grid.measured[0].rows]
         assert np.allclose(times, [0.0, 0.01, 2.0, 9.0], rtol=0, atol=1e-12)
         assert np.all(np.diff(grid.nodes[0]) > 0)

@@ -13,7 +13,7 @@ TIMES = jnp.linspace(0.0, 3.0, 61)
 
 
 def oscillator(t, x, p):
-    return jnp.stack([x[1], -p["w"] ** 2 * x[0]])
+    return jnp.stack([x[1], -(p["w"] ** 2) * x[0]])
 
 
 def exact(w, x0, v0, t=TIMES):
@@ -55,10 +55,14 @@ def test_gradient_is_that_of_the_exact_solution(solver, limit, monkeypatch):
 
 
 @pytest.mark.parametrize("limit", [0, 100], ids=["reverse", "forward"])
-@pytest.mark.parametrize(("field", "causes"), [
-    (explosion, {Status.BLOW_UP, Status.TOO_MANY_STEPS}),
-    (broken, {Status.BLOW_UP, Status.NOT_FINITE, Status.TOO_MANY_STEPS}),
-], ids=["explosion", "nan"])
+@pytest.mark.parametrize(
+    ("field", "causes"),
+    [
+        (explosion, {Status.BLOW_UP, Status.TOO_MANY_STEPS}),
+        (broken, {Status.BLOW_UP, Status.NOT_FINITE, Status.TOO_MANY_STEPS}),
+    ],
+    ids=["explosion", "nan"],
+)
 def test_failures_are_named_and_finite(solver, field, causes, limit, monkeypatch):
     monkeypatch.setattr("gpnode.solvers.base._FORWARD_LIMIT", limit)
 

@@ -1,0 +1,211 @@
+"""Chains: the same bits however they are cut, failures counted, interruption without loss."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor, Future
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gpnode as gn
+from gpnode.inference import nuts
+from gpnode.inference.chains import run_chains, start_chains
+from gpnode.inference.laplace import find_mode
+from gpnode.inference.nuts import NUTS, Frame
+from gpnode.inference.search import search
+from gpnode.inference.start import disperse, find_start
+from gpnode.solvers import Status
+from gpnode.studies import glycolysis, predator_prey
+
+SETTINGS = NUTS(warmup=40, draws=30, chains=2)
+
+
+def decay(t, x, p):
+    return {"x": -p.rate * x.x}
+
+
+def decay_model():
+    dynamics = gn.KnownForm(["x"], decay, {"rate": gn.LogNormal(0.0, 1.0)})
+    return gn.Model(dynamics, initial={"x": gn.Normal(8.0, 1.0)}, kernel=None)
+
+
+@pytest.fixture(scope="module")
+def data():
+    t = np.linspace(0.0, 5.0, 15)
+    return gn.Observations({"x": (t, 8.0 * np.exp(-0.5 * t) + 0.2 * np.random.default_rng(0).normal(size=t.size))})
+
+
+@pytest.fixture(scope="module")
+def start(data):
+    return find_start(gn.bind(decay_model(), data), jax.random.key(0), lambda what: None)
+
+
+def chains_of(start, settings=SETTINGS):
+    frames, points = disperse(start, settings.chains, jax.random.key(1))
+    return start_chains(start.problem, frames, points, jax.random.key(2), settings)
+
+
+class Inline(Executor):
+    """Runs chunks at once in this thread, and can be told to interrupt."""
+
+    def __init__(self, interrupt_after: int | None = None):
+        self.count, self.interrupt_after = 0, interrupt_after
+
+    def submit(self, fn, /, *args, **kwargs):
+        self.count += 1
+        if self.interrupt_after is not None and self.count > self.interrupt_after:
+            raise KeyboardInterrupt
+        future: Future = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
+def test_bits_do_not_depend_on_chunks_or_executor(start, monkeypatch):
+    def run(executor=None):
+        chains = chains_of(start)
+        assert run_chains(start.problem, chains, SETTINGS, lambda c: None, executor)
+        return [c.transitions(SETTINGS.draws) for c in chains]
+
+    one = run()
+    monkeypatch.setattr("gpnode.inference.chains._FIRST", 7)
+    monkeypatch.setattr("gpnode.inference.chains._SECONDS", 0.001)
+    two = run(Inline())
+    for a, b in zip(one, two, strict=True):
+        for name in a._fields:
+            assert np.array_equal(getattr(a, name), getattr(b, name)), name
+    assert not np.array_equal(one[0].draw, one[1].draw)
+
+
+def test_interruption_keeps_what_there_is(start, monkeypatch):
+    monkeypatch.setattr("gpnode.inference.chains._SECONDS", 1e-9)  # one step a chunk
+    chains = chains_of(start)
+    assert not run_chains(start.problem, chains, SETTINGS, lambda c: None, Inline(interrupt_after=90))
+    assert all(0 < c.done < 70 for c in chains)
+    whole = chains_of(start)
+    run_chains(start.problem, whole, SETTINGS, lambda c: None)
+    kept = chains[0].num_kept
+    assert kept > 0
+    assert np.array_equal(chains[0].transitions(kept).draw, whole[0].transitions(kept).draw)
+
+
+def test_same_seed_same_bits(data):
+    one, two = (gn.fit(decay_model(), data, method=SETTINGS, seed=5, progress=False) for _ in range(2))
+    other = gn.fit(decay_model(), data, method=SETTINGS, seed=6, progress=False)
+    assert np.array_equal(one.unconstrained, two.unconstrained)
+    assert not np.array_equal(one.unconstrained, other.unconstrained)
+
+
+def test_failed_solves_are_counted_by_cause(data):
+    """Growth that can explode in finite time, with a prior that likes to."""
+    dynamics = gn.KnownForm(["x"], lambda t, x, p: {"x": p.rate * x.x**2 - 0.5 * x.x}, {"rate": gn.Normal(0.0, 0.3)})
+    problem = gn.bind(gn.Model(dynamics, initial={"x": 8.0}, kernel=None), data)
+    frame = Frame(jnp.zeros(problem.size), jnp.eye(problem.size))
+    settings = NUTS(warmup=20, draws=4, chains=1)
+    state = nuts.init(problem, frame, jnp.array([-0.5, 4.0]), jax.random.key(3), settings)
+    state = state._replace(adapt=state.adapt._replace(step_size=jnp.asarray(3.0)))
+    _, kept = nuts.chunk(problem, frame, state, jnp.asarray(20), settings, 20)
+    failed = np.asarray(kept.failure)
+    assert (failed == Status.BLOW_UP).any()
+    assert np.all(np.asarray(kept.diverging)[failed != 0])
+    assert np.isfinite(kept.log_density).all()
+
+
+def test_chains_on_a_normal_density_are_right():
+    """A path linear in its parameters: NUTS against the exact mean and spread."""
+    t = np.linspace(0.0, 3.0, 10)
+    y = 1.0 + 2.0 * t + 0.3 * np.random.default_rng(1).normal(size=t.size)
+    model = gn.Model(
+        gn.KnownForm(["x"], lambda t, x, p: {"x": p.a}, {"a": gn.Normal(0.0, 5.0)}),
+        initial={"x": 1.0},
+        kernel=None,
+        noise=gn.Noise(std=0.3, relative=False),
+    )
+    posterior = gn.fit(model, gn.Observations({"x": (t, y)}), method=NUTS(warmup=100, draws=1000), progress=False)
+    var = 1.0 / (1 / 25 + (t**2).sum() / 0.09)
+    mean = var * (t * (y - 1.0)).sum() / 0.09
+    draws = posterior.draws["a"].to_numpy()
+    assert draws.mean() == pytest.approx(mean, abs=4 * np.sqrt(var / 800))
+    assert draws.std() == pytest.approx(np.sqrt(var), rel=0.1)
+
+
+def test_mode_is_a_maximum_and_its_spread_the_curvature(start):
+    mode = find_mode(start.problem, start.modes[0].centre + 0.3)
+    assert mode.log_density == pytest.approx(start.modes[0].log_density, abs=1e-6)
+    cov = mode.spread @ mode.spread.T
+    hessian = jax.hessian(lambda u: _dense_log_density(start.problem, u))(jnp.asarray(mode.centre))
+    assert np.allclose(cov @ -np.asarray(hessian), np.eye(len(cov)), atol=2e-3)
+
+
+def _dense_log_density(problem, u):
+    """Without custom derivative rules, so that JAX can differentiate twice."""
+    values = problem.constrain(u)
+    residuals, _ = problem.residuals(problem.solve_until(values, jnp.max(problem.nodes)))
+    blocks = zip(problem.measured, residuals, strict=True)
+    return problem.log_prior(u) + sum(problem.channels[b.channel].log_density(values, b.gp_times, r) for b, r in blocks)
+
+
+def test_hopeless_problems_say_what_to_do(data):
+    dynamics = gn.KnownForm(["x"], lambda t, x, p: {"x": p.rate * x.x**2}, {"rate": gn.Uniform(50.0, 60.0)})
+    with pytest.raises(gn.StartError, match="Narrow the priors"):
+        gn.fit(gn.Model(dynamics, initial={"x": 8.0}), data, method=gn.Laplace(), progress=False)
+
+
+@pytest.mark.parametrize("wrong", [{"draws": 1}, {"chains": 0}, {"target_accept": 1.5}, {"warmup": 3}])
+def test_impossible_settings(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        NUTS(**wrong)
+
+
+# -- the start ladder over many data sets ------------------------------------------------------
+
+
+def misses(study, model, seeds):
+    """Data seeds whose best candidate strays from the true path by more than twice the noise."""
+    missed = []
+    for seed in seeds:
+        data = study.simulate(seed)
+        problem = gn.bind(model, data)
+        best = search(problem, jax.random.key(seed), lambda what: None).candidates[0]
+        paths = problem.solve(problem.constrain(jnp.asarray(best.unconstrained)))
+        for block in problem.measured:
+            channel = problem.channels[block.channel]
+            times = np.asarray(problem.scaling.user_time(problem.nodes[0][block.rows]))
+            path = np.asarray(paths.xs[0, block.rows, channel.state] * problem.scaling.state_scale[channel.state])
+            truth = study.true_path(np.clip(times, 0.0, study.END))[:, channel.state]
+            if np.sqrt(np.mean((path - truth) ** 2)) > 2.0 * study.noise_std()[channel.state]:
+                missed.append((seed, channel.variable))
+    return missed
+
+
+LADDERS = [(predator_prey, predator_prey.dictionary), (glycolysis, glycolysis.model)]
+
+
+@pytest.mark.parametrize(("study", "model"), LADDERS, ids=["dictionary", "glycolysis"])
+def test_start_ladder_finds_the_basin(study, model):
+    assert misses(study, model(), range(2)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("study", "model"), LADDERS, ids=["dictionary", "glycolysis"])
+def test_start_ladder_finds_the_basin_19_times_in_20(study, model):
+    missed = misses(study, model(), range(20))
+    assert len({seed for seed, _ in missed}) <= 1, missed
+
+
+@pytest.mark.slow
+def test_dictionary_runs_through_nuts_and_its_verdict_is_honest():
+    data = predator_prey.simulate(0)
+    posterior = gn.fit(
+        predator_prey.dictionary(), data, method=NUTS(warmup=150, draws=100, max_depth=8), progress=False
+    )
+    table = posterior.summary()
+    verdict = posterior.diagnose()
+    sound = table["r_hat"].max() <= 1.01 and table[["ess_bulk", "ess_tail"]].min().min() >= 400
+    sound = sound and float(posterior.stats["diverging"].mean()) < 0.01
+    assert verdict.converged == sound
+    assert np.isfinite(table.to_numpy()).all()
+    if not sound:
+        assert "NOT CONVERGED" in str(posterior)
+        assert any(check.remedy for check in verdict.failed)

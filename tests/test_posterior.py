@@ -1,0 +1,250 @@
+"""What a posterior says, keeps, and refuses."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import gpnode as gn
+from gpnode.convergence import bulk_ess, pareto_k, rank_rhat
+from gpnode.forecast import conditional
+from gpnode.inference import NUTS
+
+
+def growth(t, x, p):
+    return {"x": p.r * x.x * (1 - x.x / p.K)}
+
+
+MODEL = gn.Model(
+    gn.KnownForm(["x"], growth, {"r": gn.LogNormal(0.0, 1.0), "K": gn.LogNormal(4.0, 1.0)}),
+    initial={"x": gn.LogNormal(1.0, 1.0)},
+    transform=gn.Log(),
+)
+
+
+@pytest.fixture(scope="module")
+def posterior(positive_data):
+    return gn.fit(MODEL, positive_data, method=NUTS(warmup=100, draws=60, chains=2), progress=False)
+
+
+@pytest.fixture(scope="module")
+def sparse(decay_data):
+    dynamics = gn.Dictionary(["x", "y"], gn.polynomial(1), fixed={("x", "x"): -0.2}, forbidden=[("y", "1")])
+    model = gn.Model(dynamics, initial={"y": 0.0}, kernel=None)
+    return gn.fit(model, decay_data, method=gn.Laplace(draws=300), progress=False)
+
+
+def test_save_and_load_give_everything_back(posterior, tmp_path):
+    path = tmp_path / "new" / "posterior.nc"
+    posterior.save(path)
+    again = gn.Posterior.load(path, MODEL)
+    assert again.draws.equals(posterior.draws)
+    assert again.stats.equals(posterior.stats)
+    assert again.record == posterior.record
+    assert np.array_equal(again.unconstrained, posterior.unconstrained)
+    assert str(again.data) == str(posterior.data)
+    assert np.array_equal(again.problem.nodes, posterior.problem.nodes)
+    assert str(again) == str(posterior)
+    times = np.linspace(0.0, 10.0, 5)
+    assert np.array_equal(gn.forecast(again, times).states, gn.forecast(posterior, times).states)
+    posterior.save(path)  # over itself
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_file_is_readable_without_gpnode(posterior, tmp_path):
+    path = tmp_path / "p.nc"
+    posterior.save(path)
+    with xr.open_dataset(path, group="posterior", engine="h5netcdf") as draws:
+        assert draws["r"].shape == (2, 60)
+        assert json.loads(draws.attrs["gpnode"])["seed"] == 0
+
+
+def test_loading_without_the_model_reads_but_does_not_forecast(posterior, tmp_path):
+    path = tmp_path / "p.nc"
+    posterior.save(path)
+    again = gn.Posterior.load(path)
+    assert again.summary().equals(posterior.summary())
+    with pytest.raises(gn.ModelError, match="model"):
+        gn.forecast(again, [1.0])
+    with pytest.raises(gn.ModelError, match="model"):
+        again.equations()
+
+
+def test_another_model_is_refused(posterior, tmp_path):
+    path = tmp_path / "p.nc"
+    posterior.save(path)
+    with pytest.raises(gn.ModelError, match="another model"):
+        gn.Posterior.load(path, dataclasses.replace(MODEL, kernel=None))
+    changed = gn.KnownForm(
+        ["x"], lambda t, x, p: {"x": p.r * x.x * (1 - x.x / p.K) + 1e-9}, dict(MODEL.dynamics.priors)
+    )
+    with pytest.raises(gn.ModelError, match="another model"):
+        gn.Posterior.load(path, dataclasses.replace(MODEL, dynamics=changed))
+
+
+@pytest.mark.parametrize("content", [b"", b"not netcdf", b"\x89HDF\r\n\x1a\n" + b"\0" * 100])
+def test_foreign_files_are_refused(tmp_path, content):
+    path = tmp_path / "foreign.nc"
+    path.write_bytes(content)
+    with pytest.raises(gn.FileFormatError):
+        gn.Posterior.load(path)
+
+
+def test_missing_truncated_and_stranger_files(posterior, tmp_path):
+    with pytest.raises(gn.FileFormatError, match="no file"):
+        gn.Posterior.load(tmp_path / "nowhere.nc")
+    path = tmp_path / "p.nc"
+    posterior.save(path)
+    path.write_bytes(path.read_bytes()[:3000])
+    with pytest.raises(gn.FileFormatError):
+        gn.Posterior.load(path)
+    xr.Dataset({"a": ("b", [1.0])}).to_netcdf(path, engine="h5netcdf")
+    with pytest.raises(gn.FileFormatError):
+        gn.Posterior.load(path)
+
+
+def test_summary_and_arviz(posterior):
+    table = posterior.summary()
+    assert {"r", "K", "x.initial.low", "x.initial.high", "x.noise_std"} <= set(table.index)
+    assert (table["2.5%"] <= table["50%"]).all()
+    idata = posterior.to_arviz()
+    assert {"posterior", "sample_stats", "observed_data"} <= set(idata.groups())
+    assert idata.sample_stats["lp"].shape == (2, 60)
+
+
+def test_fixed_coefficients_are_kept_but_not_counted_as_inferred(sparse):
+    names = [name for name, _ in sparse.scalars()]
+    assert "coef[x, y]" in names
+    assert "coef[x, x]" not in names
+    assert "coef[y, 1]" not in names
+    assert (sparse.draws["coef"].sel({"coef.state": "x", "coef.term": "x"}) == -0.2).all()
+
+
+# -- the verdict -------------------------------------------------------------------------------
+
+
+def with_draws(posterior, values, **stats):
+    """The posterior with r replaced, and sampler statistics overwritten."""
+    chains, draws = values.shape
+    table = xr.Dataset({"r": (("chain", "draw"), values)}, coords={"chain": range(chains), "draw": range(draws)})
+    base = {"diverging": np.zeros(values.shape, bool), "tree_depth": np.full(values.shape, 3)}
+    new = xr.Dataset({k: (("chain", "draw"), v) for k, v in {**base, **stats}.items()})
+    return dataclasses.replace(posterior, draws=table, stats=new)
+
+
+@pytest.fixture
+def good():
+    return np.random.default_rng(0).normal(size=(4, 1000))
+
+
+def failed(posterior):
+    return {check.name for check in posterior.diagnose().failed}
+
+
+def test_good_chains_pass(posterior, good):
+    verdict = with_draws(posterior, good).diagnose()
+    assert verdict.converged
+    assert "CONVERGED: the draws can be used" in str(verdict)
+
+
+def test_chains_apart_fail(posterior, good):
+    bad = with_draws(posterior, good + np.array([0, 0, 0, 1.0])[:, None])
+    assert "chains agree" in failed(bad)
+    assert "NOT CONVERGED" in str(bad)
+    assert "->" in str(bad.diagnose())
+
+
+def test_divergences_fail_even_when_r_hat_is_fine(posterior, good):
+    diverging = np.zeros(good.shape, bool)
+    diverging[:, ::50] = True
+    assert failed(with_draws(posterior, good, diverging=diverging)) == {"no region left out"}
+
+
+def test_nan_and_constant_draws_never_pass(posterior, good):
+    holes = good.copy()
+    holes[1, 3] = np.nan
+    assert failed(with_draws(posterior, holes))
+    assert failed(with_draws(posterior, np.ones((4, 1000))))
+    assert rank_rhat(holes) == np.inf
+    assert bulk_ess(np.ones((4, 100))) == 0.0
+    assert pareto_k(np.array([0.0, np.inf])) == np.inf
+
+
+def test_one_chain_and_few_draws_fail(posterior, good):
+    assert "chains agree" in failed(with_draws(posterior, good[:1]))
+    assert "enough independent draws" in failed(with_draws(posterior, good[:, :60]))
+
+
+def test_interrupted_runs_and_coarse_solvers_fail(posterior, good):
+    base = with_draws(posterior, good)
+    stopped = dataclasses.replace(base, record={**base.record, "interrupted": True})
+    assert failed(stopped) == {"run complete"}
+    coarse = {"largest_error": 9.0, "pareto_k": 1.2, "draws": 100}
+    assert failed(dataclasses.replace(base, record={**base.record, "accuracy": coarse})) == {"solver accurate"}
+
+
+def test_short_runs_are_not_called_converged(posterior):
+    assert not posterior.diagnose().converged
+    assert "NOT CONVERGED" in str(posterior)
+
+
+# -- equations and forecasts -------------------------------------------------------------------
+
+
+def test_equations_of_a_known_form(posterior):
+    text = str(posterior.equations())
+    assert "dx/dt" in text
+    assert "r*x" in text
+    assert "K = " in text
+
+
+def test_equations_of_a_dictionary(sparse):
+    found = sparse.equations().equations[0]
+    assert [t.term for t in found.terms] == ["1", "x", "y"]
+    assert found.terms[1].probability is None
+    assert all(0 <= t.probability <= 1 for t in found.terms if t.probability is not None)
+    assert "fixed" in str(sparse.equations())
+
+
+def test_forecast_passes_through_the_data_and_from_new_starts(posterior):
+    times = np.linspace(0.0, 12.0, 25)
+    found = gn.forecast(posterior, times, trajectory="high")
+    assert found.states.shape == (120, 25, 1)
+    assert found.failures == 0
+    series = posterior.data.of("x")[1]
+    at_data = gn.forecast(posterior, series.times, trajectory="high").mean().to_numpy()[:, 0]
+    assert np.allclose(at_data, series.values, rtol=0.15)
+    fresh = gn.forecast(posterior, times, initial={"x": 1.0})
+    assert np.allclose(fresh.states[:, 0], 1.0)
+    assert np.allclose(fresh.states, fresh.ode, rtol=1e-12)
+    noisy = gn.forecast(posterior, times, initial={"x": 1.0}, noise=True)
+    at_start = np.log(noisy.states[:, 0, 0]).std()  # the path is certain there, so this is the noise alone
+    assert at_start == pytest.approx(posterior.draws["x.noise_std"].mean(), rel=0.4)
+    low, high = found.quantile([0.05, 0.95]).to_numpy()
+    assert (low <= high).all()
+
+
+@pytest.mark.parametrize("wrong", [[-1.0, 2.0], [], [np.nan]])
+def test_forecast_refuses_impossible_times(posterior, wrong):
+    with pytest.raises(gn.ModelError, match="times"):
+        gn.forecast(posterior, wrong)
+
+
+def test_conditional_is_the_textbook_one(posterior):
+    problem = posterior.problem
+    values = problem.constrain(posterior.unconstrained[0, 0])
+    channel, t = problem.channels[0], np.array([0.1, 0.4, 0.8])
+    new = np.array([0.2, 0.9])
+    residual = np.array([0.3, -0.2, 0.1])
+    both = np.concatenate([t, new])
+    joint = np.asarray(channel.signal_cov(values, both, both)) + np.diag(
+        [float(channel.noise_var(values))] * 3 + [0, 0]
+    )
+    mean, cov = conditional(channel, values, t, residual, new)
+    solved = joint[3:, :3] @ np.linalg.inv(joint[:3, :3])
+    assert np.allclose(mean, solved @ residual, rtol=1e-6)
+    assert np.allclose(cov, joint[3:, 3:] - solved @ joint[:3, 3:], atol=1e-9)
