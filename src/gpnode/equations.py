@@ -126,11 +126,14 @@ def _equation_lines(equation: Equation) -> list[str]:
     right = " ".join(known + pieces).removeprefix("+ ") or "0"
     lines = [f"  d{equation.state}/dt = {right}"]
     if equation.terms:
-        width = max(len(t.term) for t in equation.terms)
-        for t in equation.terms:
-            chance = "fixed" if t.probability is None else f"active with probability {t.probability:.2f}"
-            lines.append(f"      {t.term:<{width}}  {t.mean:>9.4g}  [{t.low:.4g}, {t.high:.4g}]  {chance}")
+        rows = [(t.term, f"{t.mean:.4g}", f"[{t.low:.4g}, {t.high:.4g}]", _chance(t)) for t in equation.terms]
+        term, mean, interval, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
+        lines += [f"      {a:<{term}}  {b:>{mean}}  {c:<{interval}}  {d}" for a, b, c, d in rows]
     return [*lines, ""]
+
+
+def _chance(term: TermEstimate) -> str:
+    return "fixed" if term.probability is None else f"active with probability {term.probability:.2f}"
 
 
 def _times(term: str) -> str:

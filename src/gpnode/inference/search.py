@@ -177,7 +177,7 @@ def _noise_levels(problem: Problem, smooths: list[Smooth | None]) -> np.ndarray:
         own = [(m, s) for m, s in zip(problem.measured, smooths, strict=True) if m.channel == index]
         spread = np.std(np.concatenate([np.asarray(m.y) for m, _ in own]))
         levels = [s.noise_std for _, s in own if s is not None]
-        found[index] = np.clip(np.median(levels) if levels else 0.1 * spread, 0.01 * spread, 0.5 * spread)
+        found[index] = np.clip(np.median(levels) if levels else 0.1 * spread, 0.03 * spread, 0.5 * spread)
     return found
 
 
