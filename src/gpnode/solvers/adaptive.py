@@ -11,7 +11,6 @@ from jax import Array
 
 from .base import BLOW_UP_BOUND, Solver, Status, Trajectory, VectorField, classify
 
-
 _FAR_OUT, _STEEP = 100.0 * BLOW_UP_BOUND, 1e12
 
 
