@@ -66,6 +66,23 @@ def test_dates_become_elapsed_time():
     assert data.time_unit == "day"
 
 
+def test_dates_with_offsets_share_one_clock():
+    times = ["2024-03-30T12:00+01:00", "2024-03-31T12:00+02:00"]  # summer time begins in between
+    data = gn.Observations({"a": (times, [1, 2]), "b": (pd.to_datetime(times, utc=True), [3, 4])}, time_unit="hour")
+    assert data.of("a")[0].times.tolist() == data.of("b")[0].times.tolist() == [0.0, 23.0]
+
+
+def test_start_may_be_a_date():
+    data = gn.Observations({"a": (["2024-01-02", "2024-01-03"], [1, 2])}, time_unit="day", start="2024-01-01")
+    assert data.start == {"0": -1.0}
+
+
+def test_numbered_trajectories():
+    table = pd.DataFrame({"t": [0, 1, 0, 1], "x": [1.0, 2.0, 3.0, 5.0], "run": [1, 1, 2, 2]})
+    data = gn.Observations.from_wide(table, time="t", trajectory="run", start={1: -1.0})
+    assert data.start == {"1": -1.0, "2": 0.0}
+
+
 def test_sort_on_request():
     data = gn.Observations({"a": ([2, 0, 1], [3, 1, 2])}, sort=True)
     assert data.of("a")[0].values.tolist() == [1, 2, 3]
@@ -89,6 +106,8 @@ BAD = {
     "not a pair": ({"hare": 3}, {}, ["'hare'", "pair"]),
     "dates without unit": ({"hare": (["2024-01-01", "2024-01-02"], [1, 2])}, {}, ["time_unit", "day"]),
     "start too late": (GOOD, {"start": 1.0}, ["start", "first measurement"]),
+    "endless start": (GOOD, {"start": -np.inf}, ["start", "first measurement"]),
+    "text start": (GOOD, {"start": "soon"}, ["start", "'soon'"]),
     "unknown trajectory": (GOOD, {"start": {"x": 0.0}}, ["'x'"]),
 }
 

@@ -43,7 +43,10 @@ WRONG = {
     "prior of a string": (lambda: gn.Model(known(prior={"rate": "wide"})), "numpyro distribution or a number"),
     "initial of a stranger": (lambda: gn.Model(known(), initial={"y": 1.0}), "'y', which is not a state"),
     "initial of a string": (lambda: gn.Model(known(), initial={"x": "low"}), "must be a number"),
-    "initial misses a trajectory": (lambda: gn.Model(known(), initial={"x": {"other": 1.0}}), "nothing of trajectory"),
+    "initial misses a trajectory": (
+        lambda: gn.Model(known(), initial={"x": {"other": 1.0}}),
+        "names trajectory 'other'",
+    ),
     "kernel of a stranger": (lambda: gn.Model(known(), kernel={"y": None}), "'y', which is not observed"),
     "not dynamics": (lambda: gn.Model(decay), "dynamics must be"),
     "log of zero": (lambda: gn.Model(known(), transform=gn.Log()), "no logarithm"),
@@ -58,6 +61,29 @@ WRONG = {
     "sum of one": (lambda: gn.Sum(only=known()), "at least two"),
     "negative variance": (lambda: kernels.Matern32(variance=-1.0), "must be positive"),
     "real length scale": (lambda: kernels.Matern32(length_scale=gn.Normal(0.0, 1.0)), "must be positive"),
+    "class for a kernel": (lambda: gn.Model(known(), kernel=kernels.Matern32), "kernel must be an object"),
+    "class for a solver": (lambda: gn.Model(known(), solver=gn.Stiff), "solver must be an object"),
+    "number for noise": (lambda: gn.Model(known(), noise=0.1), "noise must be an object"),
+    "method for a prior": (lambda: gn.Dictionary(["x"], gn.polynomial(1), prior=gn.Laplace()), "gpnode.priors"),
+    "list of slopes": (lambda: gn.Model(known(f=lambda t, x, p: [x.x])), "must return {state: slope}"),
+    "if in the field": (lambda: gn.Model(known(f=lambda t, x, p: {"x": 1.0 if x.x > 0 else 0.0})), "jnp.where"),
+    "vector start": (lambda: gn.Model(known(), initial={"x": gn.Normal(jnp.zeros(2), 1.0)}), "one number"),
+    "zero scale": (lambda: gn.Model(known(), scales={"x": 0.0}), "must be positive"),
+    "slash in a name": (lambda: gn.Model(known(prior={"rate": gn.LogNormal(0.0, 1.0), "a/b": RATE["rate"]})), "'a/b'"),
+    "reserved name": (lambda: gn.Model(known(prior={**RATE, "chain": RATE["rate"]})), "'chain'"),
+    "one name, two terms": (
+        lambda: gn.Dictionary(["x", "y"], {"x": gn.term("g", lambda x: x.x), "y": gn.term("g", lambda x: x.y)}),
+        "different terms named 'g'",
+    ),
+    "fixed and forbidden": (
+        lambda: gn.Dictionary(["x"], gn.polynomial(1), fixed={("x", "x"): 1.0}, forbidden=[("x", "x")]),
+        "both fixed and forbidden",
+    ),
+    "mask of the wrong shape": (lambda: gn.Dictionary(["x"], gn.polynomial(1), mask=[[True]]), "mask must be"),
+    "too many expected terms": (
+        lambda: gn.Model(gn.Dictionary(["x"], gn.polynomial(1), prior=gn.FinnishHorseshoe(9))),
+        "expected_terms",
+    ),
     "noise twice": (lambda: gn.Noise(var=1.0, std=1.0), "not both"),
     "negative noise": (lambda: gn.Noise(std=-0.1), "must be positive"),
 }
@@ -167,3 +193,29 @@ def test_grid_keeps_every_measurement():
         times = grid.scaling.user_time(grid.nodes[0])[grid.measured[0].rows]
         assert np.allclose(times, [0.0, 0.01, 2.0, 9.0], rtol=0, atol=1e-12)
         assert np.all(np.diff(grid.nodes[0]) > 0)
+
+
+def test_mask_forbids():
+    dynamics = gn.Dictionary(["x", "y"], gn.polynomial(1), mask=[[False, True, True], [True, False, True]])
+    free, _ = dynamics.masks()
+    assert free.tolist() == [[False, True, True], [True, False, True]]
+
+
+def test_custom_terms_are_scaled_by_their_typical_size():
+    term = gn.term("hump", lambda x: x.x * (1 - x.x / 50.0)).terms(["x"])[0]
+    assert 8.0 < term.magnitude({"x": 50.1}) < 10.0  # its peak is 12.5; at x = 50.1 it is -0.1
+
+
+def test_a_large_latent_state_is_no_blow_up():
+    """A latent state that starts at zero has no scale to go by; it may still grow to ten million."""
+    f = lambda t, x, p: {"x": -p.rate * x.x, "made": 1e7 * p.rate * x.x}
+    problem = gn.bind(gn.Model(known(["x", "made"], f), initial={"made": 0.0}, kernel=None), DATA)
+    value, status = log_density(problem, jnp.zeros(problem.size))
+    assert int(status) == Status.OK
+    assert np.isfinite(value)
+
+
+def test_jumps_do_not_make_the_grid_explode():
+    f = lambda t, x, p: {"x": -p.rate * x.x + jnp.where(t < 1.7, 3.0, 0.0)}
+    problem = gn.bind(gn.Model(known(f=f), kernel=None), DATA)
+    assert problem.with_steps_for(jnp.zeros(problem.size)).nodes.shape[1] < 5000

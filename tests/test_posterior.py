@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
@@ -26,9 +27,12 @@ MODEL = gn.Model(
 )
 
 
+SETTINGS = NUTS(warmup=100, draws=60, chains=2)
+
+
 @pytest.fixture(scope="module")
 def posterior(positive_data):
-    return gn.fit(MODEL, positive_data, method=NUTS(warmup=100, draws=60, chains=2), progress=False)
+    return gn.fit(MODEL, positive_data, method=SETTINGS, progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +227,7 @@ def test_forecast_passes_through_the_data_and_from_new_starts(posterior):
     assert np.allclose(fresh.states, fresh.ode, rtol=1e-12)
     noisy = gn.forecast(posterior, times, initial={"x": 1.0}, noise=True)
     at_start = np.log(noisy.states[:, 0, 0]).std()  # the path is certain there, so this is the noise alone
-    assert at_start == pytest.approx(posterior.draws["x.noise_std"].mean(), rel=0.4)
+    assert at_start == pytest.approx(float(posterior.draws["x.noise_std"].mean()), rel=0.4)
     low, high = found.quantile([0.05, 0.95]).to_numpy()
     assert (low <= high).all()
 
@@ -248,3 +252,89 @@ def test_conditional_is_the_textbook_one(posterior):
     solved = joint[3:, :3] @ np.linalg.inv(joint[:3, :3])
     assert np.allclose(mean, solved @ residual, rtol=1e-6)
     assert np.allclose(cov, joint[3:, 3:] - solved @ joint[:3, 3:], atol=1e-9)
+
+
+# -- records, refusals and odd models ----------------------------------------------------------
+
+
+def test_fingerprints_tell_priors_and_tables_apart(positive_data):
+    from gpnode.binding import fingerprint
+
+    def with_prior(prior):
+        return gn.Model(gn.KnownForm(["x"], growth, {"r": prior, "K": 50.0}))
+
+    table = np.linspace(0.0, 1.0, 50)
+
+    def forced(values):
+        return gn.Model(gn.KnownForm(["x"], lambda t, x, p: {"x": p.r * jnp.interp(t, table, values)}, {"r": 1.0}))
+
+    models = [
+        with_prior(gn.TruncatedNormal(1.0, 0.5, low=0.0)),
+        with_prior(gn.TruncatedNormal(5.0, 3.0, low=0.0)),
+        with_prior(gn.Normal(1.0, 0.5)),
+        with_prior(gn.Normal(1.0, 0.6)),
+        forced(table),
+        forced(table**2),
+    ]
+    marks = [fingerprint(m, positive_data) for m in models]
+    assert len(set(marks)) == len(marks)
+    assert marks == [fingerprint(m, positive_data) for m in models]
+
+
+def test_paths_below_zero_on_the_log_scale_are_counted_not_invented(posterior):
+    sinking = gn.KnownForm(["x"], lambda t, x, p: {"x": p.r - 0.0 * x.x}, {"r": gn.Normal(0.0, 5.0)})
+    model = gn.Model(sinking, initial={"x": {"low": 2.0, "high": 9.0}}, transform=gn.Log(), kernel=None)
+    draws = np.array([[[-1.0, 0.0], [1.0, 0.0]]])
+    down = dataclasses.replace(posterior, problem=gn.bind(model, posterior.data), unconstrained=draws)
+    paths = gn.forecast(down, [1.0, 5.0])
+    assert paths.failures == 1
+    assert (paths.states > 0).all()
+
+
+def test_only_the_noise_may_be_unknown(positive_data):
+    model = gn.Model(
+        gn.KnownForm(["x"], growth, {"r": 0.8, "K": 50.0}),
+        initial={"x": {"low": np.float64(2.0), "high": 9}},
+        kernel=None,
+        transform=gn.Log(),
+    )
+    found = gn.fit(model, positive_data, method=gn.Laplace(draws=100), progress=False)
+    assert list(found.summary().index) == ["x.noise_std"]
+    assert "50" in str(found.equations())
+
+
+def test_parts_of_a_sum_keep_their_symbols_apart(posterior):
+    half = lambda t, x, p: {"x": p.k * x.x}
+    model = gn.Model(
+        gn.Sum(up=gn.KnownForm(["x"], half, {"k": gn.Normal(1.0, 1.0)}), down=gn.KnownForm(["x"], half, {"k": -0.5})),
+        kernel=None,
+    )
+    draws = xr.Dataset({"up.k": (("chain", "draw"), np.ones((1, 5)))})
+    found = dataclasses.replace(posterior, model=model, problem=gn.bind(model, posterior.data), draws=draws)
+    text = str(found.equations())
+    assert "up.k*x" in text
+    assert "0.5*x" in text
+
+
+def test_plots_draw(posterior, sparse):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("Agg")
+    paths = gn.forecast(posterior, np.linspace(0.0, 12.0, 20), trajectory="low")
+    (ax,) = gn.plots.trajectories(paths, posterior.data, truth={"x": np.ones(20)})
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels == ["two standard deviations", "mean", "truth", "measured", "forecast"]
+    assert len(ax.lines[-1].get_xdata()) == posterior.data.of("x")[0].times.size
+    ax = gn.plots.coefficients(sparse, truth=np.zeros((2, 3)))
+    assert [t.get_text() for t in ax.get_yticklabels()][1] == "dx/dt: x"
+    assert len(gn.plots.parameters(posterior, ["r", "K"], truth={"r": 0.8})) == 2
+    plt.close("all")
+
+
+def test_progress_speaks_where_there_is_no_terminal(positive_data, capsys, monkeypatch):
+    monkeypatch.setattr("gpnode.inference.progress._LINE_EVERY", -1.0)
+    gn.fit(MODEL, positive_data, method=SETTINGS)
+    said = capsys.readouterr().err
+    assert "smoothing" in said
+    assert "warming up: " in said
+    assert "s left, 0 divergences" in said
+    assert "worst R-hat" in said

@@ -30,12 +30,13 @@ def _dates(times: Any) -> pd.Series | None:
     """Times as dates, or None if they are numbers (or cannot be read as dates)."""
     column = pd.Series(times).reset_index(drop=True)
     if pd.api.types.is_datetime64_any_dtype(column):
-        return column.dt.tz_localize(None) if column.dt.tz is not None else column
+        return pd.to_datetime(column, utc=True)
     if pd.api.types.is_numeric_dtype(column):
         return None
     if pd.to_numeric(column, errors="coerce").notna().any():
         return None
-    dates = pd.to_datetime(column, errors="coerce", format="ISO8601")
+    # One clock for all: dates with an offset are converted, dates without one are taken as they are.
+    dates = pd.to_datetime(column, errors="coerce", format="ISO8601", utc=True)
     return dates if dates.notna().sum() > len(dates) / 2 else None
 
 
@@ -57,7 +58,8 @@ def elapsed_times(times: Any, variable: str, origin: pd.Timestamp | None, time_u
     if origin is None or time_unit is None:
         return numbers_of(times, variable, "time")
     dates = _dates(times)
-    assert dates is not None
+    if dates is None:
+        raise DataError(f"times of {variable!r} are not dates, although others are. Use one kind for all.")
     if dates.isna().any():
         raise DataError(
             f"time of {variable!r} in row {first_row(times, dates.isna().to_numpy())} is not a date. "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 import jax.numpy as jnp
@@ -16,7 +17,7 @@ from .data import Observations, Series
 from .errors import DataError, ModelError
 from .likelihood import Channel, Log, Measured
 from .model import Around, Model
-from .parameters import Independent
+from .parameters import Independent, centre_and_width
 from .problem import InitialStates, Problem
 from .scaling import Scaling
 from .smoothing import characteristic_time, smooth
@@ -43,6 +44,8 @@ def bind(model: Model, data: Observations) -> Problem:
     )
     names = [p.name for p in problem.layout.parameters]
     for name in names:
+        if "/" in name or name in _RESERVED:
+            raise ModelError(f"{name!r} cannot name a parameter: it must not contain '/' or be chain or draw.")
         if names.count(name) > 1:
             raise ModelError(f"two parameters are named {name!r}. Rename one of them, or a state.")
     return problem.with_steps()
@@ -58,7 +61,16 @@ def fingerprint(model: Model, data: Observations) -> str:
     return digest.hexdigest()
 
 
+_RESERVED = ("chain", "draw")
+
+
 def _check_names(model: Model, data: Observations) -> None:
+    for name in (*model.states, *data.trajectories):
+        if not name or "/" in name or name in _RESERVED:
+            raise ModelError(
+                f"{name!r} cannot name a state or trajectory: results are kept under these names, which must not be "
+                f"empty, contain '/', or be {' or '.join(_RESERVED)}. Rename it."
+            )
     for variable in data.variables:
         if variable not in model.states:
             raise ModelError(
@@ -112,10 +124,9 @@ def _state_scale(model: Model, data: Observations, state: str) -> float:
 
 def _size(initial: Any) -> float:
     if isinstance(initial, dist.Distribution):
-        centre, width = np.abs(float(initial.mean)), float(jnp.sqrt(initial.variance))
-        size = centre + width
-        return size if np.isfinite(size) else 1.0
-    return abs(float(initial)) if isinstance(initial, int | float) else 0.0
+        centre, width = centre_and_width(initial)
+        return float(jnp.abs(centre) + width)
+    return abs(float(initial)) if isinstance(initial, Real) else 0.0
 
 
 def _time_unit(data: Observations) -> float:
@@ -187,14 +198,22 @@ def _initial(model: Model, data: Observations) -> InitialStates:
 def _initial_of(model: Model, data: Observations, state: str, trajectory: str) -> dist.Distribution | float:
     given = model.initial.get(state, Around())
     if isinstance(given, Mapping):
-        if trajectory not in given:
+        by_name = {str(name): value for name, value in given.items()}
+        for name in by_name:
+            if name not in data.trajectories:
+                raise ModelError(
+                    f"initial of {state!r} names trajectory {name!r}; the data have {', '.join(data.trajectories)}."
+                )
+        if trajectory not in by_name:
             raise ModelError(
                 f"initial of {state!r} says nothing of trajectory {trajectory!r}. Add it, or give one for all."
             )
-        given = given[trajectory]
+        given = by_name[trajectory]
     if isinstance(given, dist.Distribution):
+        if given.batch_shape or given.event_shape:
+            raise ModelError(f"the prior of the initial {state!r} must be for one number.")
         return given
-    if isinstance(given, int | float):
+    if isinstance(given, Real):
         return float(given)
     if not isinstance(given, Around):
         raise ModelError(

@@ -32,7 +32,7 @@ class Series:
     values: np.ndarray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Observations:
     """A set of :class:`Series`, in the user's own units.
 
@@ -58,7 +58,7 @@ class Observations:
         self,
         measurements: Mapping[str, tuple[Any, Any]],
         *,
-        start: float | Mapping[str, float] | None = None,
+        start: Any = None,
         time_unit: str | None = None,
         sort: bool = False,
     ) -> None:
@@ -71,7 +71,7 @@ class Observations:
         cls,
         trajectories: Mapping[str, Mapping[str, tuple[Any, Any]]],
         *,
-        start: float | Mapping[str, float] | None = None,
+        start: Any = None,
         time_unit: str | None = None,
         sort: bool = False,
     ) -> Observations:
@@ -88,7 +88,7 @@ class Observations:
         time: str,
         variables: Sequence[str] | None = None,
         trajectory: str | None = None,
-        start: float | Mapping[str, float] | None = None,
+        start: Any = None,
         time_unit: str | None = None,
         sort: bool = False,
     ) -> Observations:
@@ -114,7 +114,7 @@ class Observations:
         variable: str = "variable",
         value: str = "value",
         trajectory: str | None = None,
-        start: float | Mapping[str, float] | None = None,
+        start: Any = None,
         time_unit: str | None = None,
         sort: bool = False,
     ) -> Observations:
@@ -137,7 +137,7 @@ class Observations:
         variable: str | None = None,
         value: str = "value",
         trajectory: str | None = None,
-        start: float | Mapping[str, float] | None = None,
+        start: Any = None,
         time_unit: str | None = None,
         sort: bool = False,
     ) -> Observations:
@@ -221,7 +221,7 @@ class Observations:
     def _assemble(
         self,
         trajectories: Mapping[str, Mapping[str, tuple[Any, Any]]],
-        start: float | Mapping[str, float] | None,
+        start: Any,
         time_unit: str | None,
         sort: bool,
     ) -> None:
@@ -240,7 +240,7 @@ class Observations:
         kept = tuple(s for s in series if s.times.size)
         _check_variables(kept, [variable for _, variable, _, _ in raw])
         object.__setattr__(self, "series", kept)
-        object.__setattr__(self, "start", _start_times(kept, start))
+        object.__setattr__(self, "start", _start_times(kept, start, origin, time_unit))
         object.__setattr__(self, "time_unit", time_unit)
         for trajectory in self.trajectories:
             end = max(s.times[-1] for s in kept if s.trajectory == trajectory)
@@ -325,20 +325,28 @@ def _check_variables(series: tuple[Series, ...], named: Iterable[str]) -> None:
             )
 
 
-def _start_times(series: tuple[Series, ...], start: float | Mapping[str, float] | None) -> dict[str, float]:
+def _start_times(
+    series: tuple[Series, ...], start: Any, origin: pd.Timestamp | None, time_unit: str | None
+) -> dict[str, float]:
+    """Start of each trajectory, in the unit of its times; dates are allowed where times are dates."""
+    given = {str(k): v for k, v in start.items()} if isinstance(start, Mapping) else None
     starts = {}
     for trajectory in dict.fromkeys(s.trajectory for s in series):
         first = min(float(s.times[0]) for s in series if s.trajectory == trajectory)
-        given = start.get(trajectory) if isinstance(start, Mapping) else start
-        if given is not None and not given <= first:
+        own = start if given is None else given.get(trajectory)
+        if own is None:
+            starts[trajectory] = first
+            continue
+        (time,) = elapsed_times([own], "start", origin, time_unit)
+        if not np.isfinite(time) or time > first:
             raise DataError(
-                f"start of trajectory {trajectory!r} is {given:g}, after its first measurement at {first:g}. "
+                f"start of trajectory {trajectory!r} is {own}, but its first measurement is at {first:g}. "
                 "Choose a start at or before the first measurement, or drop the earlier rows."
             )
-        starts[trajectory] = first if given is None else float(given)
-    if isinstance(start, Mapping) and set(start) - set(starts):
-        unknown = sorted(set(start) - set(starts))[0]
-        raise DataError(f"start names an unknown trajectory {unknown!r}; the data have {', '.join(starts)}.")
+        starts[trajectory] = float(time)
+    for name in given or {}:
+        if name not in starts:
+            raise DataError(f"start names an unknown trajectory {name!r}; the data have {', '.join(starts)}.")
     return starts
 
 

@@ -45,7 +45,6 @@ class Equations:
 
     equations: tuple[Equation, ...]
     parameters: tuple[tuple[str, float, float, float], ...]
-    time_unit: str | None
 
     def __str__(self) -> str:
         lines = ["Equations of motion (mean, with 95 % intervals):", ""]
@@ -71,15 +70,12 @@ def equations(posterior: Posterior) -> Equations:
             for state, found in _dictionary_terms(part, prefix, posterior).items():
                 terms[state] += found
         elif isinstance(part, KnownForm):
-            for state, expression in _symbolic(part, states).items():
+            for state, expression in _symbolic(part, prefix, states).items():
                 known[state] = known.get(state, sympy.Integer(0)) + expression
-            parameters += [
-                _interval(n, posterior.draws[prefix + n]) for n in part.priors if prefix + n in posterior.draws
-            ]
+            parameters += [_interval(prefix + n, posterior.draws[prefix + n]) for n in part.unknown]
     return Equations(
         tuple(Equation(s, tuple(terms[s]), known.get(s)) for s in states),
         tuple(parameters),
-        posterior.data.time_unit,
     )
 
 
@@ -170,10 +166,11 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _symbolic(part: KnownForm, states: tuple[str, ...]) -> dict[str, sympy.Expr]:
-    """The user's function as expressions; a bare symbol ``f_state`` where it uses something unknown here."""
+def _symbolic(part: KnownForm, prefix: str, states: tuple[str, ...]) -> dict[str, sympy.Expr]:
+    """The user's function as expressions; a bare symbol ``f_state`` where it cannot be written as one."""
     names = ["t", *states, *part.priors]
-    symbols = [sympy.Symbol(n) for n in names]
+    symbols = [sympy.Symbol(n) for n in ("t", *states)]
+    symbols += [sympy.Symbol(prefix + n) if n in part.unknown else _number(value) for n, value in part.priors.items()]
 
     def flat(*values: Any) -> list[Any]:
         t, xs, ps = values[0], values[1 : 1 + len(states)], values[1 + len(states) :]
@@ -183,15 +180,17 @@ def _symbolic(part: KnownForm, states: tuple[str, ...]) -> dict[str, sympy.Expr]
     traced = jax.make_jaxpr(flat)(*([jnp.zeros(())] * len(names)))
     try:
         found = _evaluate(traced.jaxpr, traced.consts, symbols)
-    except KeyError:
+    except _NoExpression:
         return {s: sympy.Symbol(f"f_{s}") for s in part.states}
-    return {
-        s: sympy.nsimplify(e, rational=False) if e.is_number else e for s, e in zip(part.states, found, strict=True)
-    }
+    return dict(zip(part.states, found, strict=True))
+
+
+class _NoExpression(Exception):
+    """The traced function does something that has no formula here."""
 
 
 def _evaluate(jaxpr: Any, consts: list[Any], arguments: list[Any]) -> list[Any]:
-    """Run a traced function on symbols. An operation without a symbolic counterpart raises KeyError."""
+    """Run a traced function on symbols; raises :class:`_NoExpression` where there is no counterpart."""
     known: dict[Any, Any] = dict(zip(jaxpr.constvars, map(_number, consts), strict=True))
     known |= dict(zip(jaxpr.invars, arguments, strict=True))
 
@@ -200,19 +199,23 @@ def _evaluate(jaxpr: Any, consts: list[Any], arguments: list[Any]) -> list[Any]:
 
     for step in jaxpr.eqns:
         name, inputs = step.primitive.name, [read(v) for v in step.invars]
-        if "jaxpr" in step.params:
+        if name in ("pjit", "jit", "closed_call"):
             inner = step.params["jaxpr"]
             results = _evaluate(inner.jaxpr, inner.consts, inputs)
         elif name == "integer_pow":
             results = [inputs[0] ** step.params["y"]]
-        elif len(inputs) == 2:
+        elif name in _BINARY:
             results = [_BINARY[name](*inputs)]
-        else:
+        elif name in _UNARY:
             results = [_UNARY[name](*inputs)]
+        else:
+            raise _NoExpression(name)
         known |= dict(zip(step.outvars, results, strict=True))
     return [read(v) for v in jaxpr.outvars]
 
 
 def _number(value: Any) -> Any:
-    number = float(np.asarray(value))
+    if np.ndim(value) or not np.isfinite(value):
+        raise _NoExpression("an array")
+    number = float(value)
     return sympy.Integer(int(number)) if number == int(number) and abs(number) < 1e15 else sympy.Float(number)

@@ -126,17 +126,20 @@ def _paths(
         solved = solver.solve(problem.dynamics.vector_field, params, x0 / scaling.state_scale, everything[order])
         at = solved.xs[back]
         ode = at[1 : 1 + ts.size]
-        full, offset = ode, 1 + ts.size
+        full, offset, status = ode, 1 + ts.size, solved.status
         for block in own:
             channel = problem.channels[block.channel]
             seen = at[offset : offset + block.y.size, channel.state]
             offset += block.y.size
+            inside = jnp.all(channel.transform.inside(ode[:, channel.state]))
+            inside &= jnp.all(channel.transform.inside(seen))
+            status = jnp.where((status == Status.OK) & ~inside, Status.OUTSIDE_DOMAIN, status)
             key, sub = jax.random.split(key)
             path = _with_process(
                 channel, block, values, ode[:, channel.state], seen, scaling.gp_time(times), sub, initial is None, noise
             )
             full = full.at[:, channel.state].set(path)
-        return full * scaling.state_scale, ode * scaling.state_scale, solved.status
+        return full * scaling.state_scale, ode * scaling.state_scale, status
 
     return jax.lax.map(one, (draws, keys))
 

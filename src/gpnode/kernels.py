@@ -11,6 +11,7 @@ from abc import abstractmethod
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
@@ -195,6 +196,12 @@ class KernelSum(_Pair):
 class KernelProduct(_Pair):
     """Product of two kernels; fix the variance of one of them, or the two cannot be told apart."""
 
+    def units(self, prefix: str) -> dict[str, str]:
+        (a, pa), (b, pb) = self._parts(prefix)
+        # The left factor carries the unit; the right one is a pure number.
+        plain = {name: "none" if unit == "variance" else unit for name, unit in b.units(pb).items()}
+        return a.units(pa) | plain
+
     def matrix(self, values: Values, prefix: str, t1: Array, t2: Array) -> Array:
         (a, pa), (b, pb) = self._parts(prefix)
         return a.matrix(values, pa, t1, t2) * b.matrix(values, pb, t1, t2)
@@ -211,12 +218,12 @@ def lowest(hyper: Hyper) -> float:
 
 
 def describe_hyper(hyper: Hyper) -> Any:
-    """A prior or number as something JSON can hold."""
+    """A prior or number as something JSON can hold, complete enough to tell any two apart."""
     if not isinstance(hyper, dist.Distribution):
         return float(hyper)
-    settings: dict[str, Any] = {
-        name: jnp.asarray(getattr(hyper, name)).tolist() for name in hyper.arg_constraints if hasattr(hyper, name)
-    }
-    if isinstance(hyper, dist.TransformedDistribution | dist.TwoSidedTruncatedDistribution) and not settings:
-        settings = {"repr": repr(hyper)}
-    return {"distribution": type(hyper).__name__, **settings}
+    named = {name: np.asarray(getattr(hyper, name)).tolist() for name in hyper.arg_constraints if hasattr(hyper, name)}
+    found = {"distribution": type(hyper).__name__, **named}
+    if hasattr(hyper, "base_dist"):
+        found["base"] = describe_hyper(hyper.base_dist)
+        found["numbers"] = [np.asarray(leaf).tolist() for leaf in jax.tree.leaves(hyper)]
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any, TypeVar
 
 import numpyro.distributions as dist
@@ -42,7 +43,7 @@ class Model:
         trajectories apart, give ``{trajectory: ...}`` in its place.
     kernel
         Gaussian process for what the ODE leaves unexplained, for all observed variables or
-        ``{variable: kernel}``. ``None`` leaves independent noise.
+        ``{variable: kernel}``. ``None`` leaves independent noise. Variables not named keep the default.
     noise
         Measurement noise, for all observed variables or ``{variable: noise}``.
     transform
@@ -73,6 +74,20 @@ class Model:
                     raise ModelError(
                         f"{what} names {name!r}, which is not a state; states are {', '.join(self.states)}."
                     )
+        for what, kind, example in (
+            ("kernel", Kernel, "kernels.Matern32()"),
+            ("noise", Noise, "Noise(std=0.1)"),
+            ("transform", Transform, "Log()"),
+        ):
+            given = getattr(self, what)
+            for one in given.values() if isinstance(given, Mapping) else [given]:
+                if not isinstance(one, kind) and not (what == "kernel" and one is None):
+                    raise ModelError(f"{what} must be an object such as {example}; got {one!r}.")
+        if not isinstance(self.solver, Solver):
+            raise ModelError(f"solver must be an object such as Adaptive() or Stiff(); got {self.solver!r}.")
+        for name, scale in self.scales.items():
+            if not scale > 0:
+                raise ModelError(f"the scale of {name!r} must be positive; got {scale}.")
         if self.time_unit is not None and not self.time_unit > 0:
             raise ModelError(f"time_unit must be positive; got {self.time_unit}.")
 
@@ -81,13 +96,13 @@ class Model:
         return self.dynamics.states
 
     def kernel_of(self, variable: str) -> Kernel | None:
-        return _pick(self.kernel, variable, "kernel", None)
+        return _pick(self.kernel, variable, SquaredExponential())
 
     def noise_of(self, variable: str) -> Noise:
-        return _pick(self.noise, variable, "noise", Noise())
+        return _pick(self.noise, variable, Noise())
 
     def transform_of(self, variable: str) -> Transform:
-        return _pick(self.transform, variable, "transform", Identity())
+        return _pick(self.transform, variable, Identity())
 
     def describe(self) -> dict[str, Any]:
         """Everything that defines the posterior, in a form JSON can hold."""
@@ -103,7 +118,7 @@ class Model:
         }
 
 
-def _pick(given: Any, variable: str, what: str, default: Any) -> Any:
+def _pick(given: Any, variable: str, default: Any) -> Any:
     """The setting of one variable, from one for all or one for each."""
     if not isinstance(given, Mapping):
         return given
@@ -121,6 +136,6 @@ def _describe_initial(value: Any) -> Any:
         return {str(t): _describe_initial(v) for t, v in value.items()}
     if isinstance(value, Around):
         return {"around_first": value.width}
-    if isinstance(value, dist.Distribution | int | float):
+    if isinstance(value, dist.Distribution | Real):
         return describe_hyper(value)
     raise ModelError(f"an initial value must be a number, a distribution or Around(); got {type(value).__name__}.")

@@ -83,18 +83,20 @@ def unconstraining_transform(prior: dist.Distribution) -> transforms.Transform:
     """
     support = prior.support
     if support is constraints.real:
-        loc, scale = _centre_and_width(prior)
+        loc, scale = centre_and_width(prior)
         return transforms.AffineTransform(loc, scale)
     return biject_to(support)
 
 
-def _centre_and_width(prior: dist.Distribution) -> tuple[Array, Array]:
+def centre_and_width(prior: dist.Distribution) -> tuple[Array, Array]:
+    """Mean and standard deviation of a prior, or 0 (1 for positive ones) and 1 where it has none."""
     ones = jnp.ones(prior.batch_shape)
+    neutral = 1.0 if prior.support is constraints.positive else 0.0
     try:
         loc, scale = prior.mean * ones, jnp.sqrt(prior.variance) * ones
     except NotImplementedError:
-        return 0.0 * ones, ones
-    return jnp.where(jnp.isfinite(loc), loc, 0.0), jnp.where(jnp.isfinite(scale) & (scale > 0), scale, 1.0)
+        return neutral * ones, ones
+    return jnp.where(jnp.isfinite(loc), loc, neutral), jnp.where(jnp.isfinite(scale) & (scale > 0), scale, 1.0)
 
 
 class Layout(eqx.Module):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .equations import Equations
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Posterior:
     """Draws from the posterior, or from an approximation to it.
 
@@ -74,7 +74,10 @@ class Posterior:
                     yield (f"{name}[{where}]" if where else str(name)), values[(..., *index)]
 
     def summary(self) -> pd.DataFrame:
-        """One row per number: mean, sd, quantiles, and for chains R-hat and effective sample sizes."""
+        """One row per number: mean, sd, quantiles; for chains R-hat and effective sample sizes.
+
+        An approximation also has ``map``, the values at the highest density of the unconstrained vector.
+        """
         rows = {}
         for name, values in self.scalars():
             low, median, high = np.quantile(values, [0.025, 0.5, 0.975])
@@ -82,7 +85,23 @@ class Posterior:
             if self.is_sample:
                 row |= {"r_hat": rank_rhat(values), "ess_bulk": bulk_ess(values), "ess_tail": tail_ess(values)}
             rows[name] = row
-        return pd.DataFrame.from_dict(rows, orient="index")
+        table = pd.DataFrame.from_dict(rows, orient="index")
+        if not self.is_sample:
+            table.insert(0, "map", [self._map_value(name) for name in rows])
+        return table
+
+    def _map_value(self, name: str) -> float:
+        """A number at the highest density of the approximation, by the name :meth:`scalars` gives it."""
+        base, _, label = name.partition("[")
+        values = np.asarray(self.record["laplace"]["map"][base])
+        if not label:
+            return float(values)
+        dims = [d for d in self.draws[base].dims if d not in ("chain", "draw")]
+        labels = [self.draws[base].coords[d].to_numpy() for d in dims]
+        for index in np.ndindex(*values.shape):
+            if label == ", ".join(str(labels[axis][i]) for axis, i in enumerate(index)) + "]":
+                return float(values[index])
+        raise KeyError(name)
 
     def diagnose(self) -> Verdict:
         """Whether to trust these draws, and what to do if not."""
@@ -117,6 +136,9 @@ class Posterior:
         from .storage import load
 
         return load(path, model)
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         chains, draws = self.draws.sizes["chain"], self.draws.sizes["draw"]

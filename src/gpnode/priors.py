@@ -30,6 +30,7 @@ from numpyro.distributions import (  # noqa: F401  (re-exported for users)
 )
 from numpyro.distributions import Laplace as _LaplaceDistribution
 
+from .errors import ModelError
 from .parameters import Block, Independent, Parameter, Values, unconstraining_transform
 
 # Local scales are integrated out on these nodes of log(lambda); the half-Cauchy density is
@@ -166,11 +167,6 @@ class HorseshoeBlock(Block):
         values[self.name] = jnp.sqrt(var) * jax.random.normal(key_coef, (m,))
         return values
 
-    def draw_local_scales(self, key: Array, values: Values) -> Array:
-        """Local scales lambda (M,) from their conditional given everything else."""
-        node = jax.random.categorical(key, self._log_joint(values, values[self.name]))
-        return jnp.exp(jnp.asarray(_LOG_LOCAL_SCALE))[node]
-
     def _coefficient_var(self, values: Values) -> Array:
         """Prior variance of each coefficient at each node; shape (M, nodes)."""
         tau = values[f"{self.name}.tau"][jnp.asarray(self.groups)]
@@ -204,7 +200,7 @@ def _bind_horseshoe(
     m = len(groups)
     expected = max(m - 1.0, 0.5) if prior.expected_terms is None else float(prior.expected_terms)
     if not 0 < expected < m:
-        raise ValueError(f"expected_terms must lie between 0 and the number of coefficients, {m}; got {expected:g}.")
+        raise ModelError(f"expected_terms must lie between 0 and the number of coefficients, {m}; got {expected:g}.")
     tau0 = expected / (m - expected) / np.sqrt(num_observations)
     groups = tuple(0 for _ in groups) if prior.shared else tuple(sorted(set(groups)).index(g) for g in groups)
     slab_prior = None if slab is None else InverseGamma(slab[0] / 2.0, slab[0] / 2.0 * slab[1] ** 2)

@@ -18,6 +18,8 @@ from .solvers import Solver, Status, Trajectory, local_errors, refine, solve_wit
 
 # Largest embedded error of one step, in scaled units where states are of order one.
 STEP_TOLERANCE = 1e-6
+_SHORTEST_STEPS = 1000.0  # at most this many steps in a characteristic time
+_MOST_STEPS = 20_000  # in a trajectory
 _NODE_QUANTUM = 32  # grids come in multiples of this, so that similar data share compiled code
 
 
@@ -109,13 +111,8 @@ class Problem(eqx.Module):
         }
         return self.dynamics.dims() | initial | hyper
 
-    def draw_prior(self, key: Array) -> Array:
-        """One draw from the prior, as an unconstrained vector."""
-        key, hyper_key = jax.random.split(key)
-        return self.draw_path_prior(key, self.hyper_block.draw(hyper_key))
-
     def draw_path_prior(self, key: Array, hyper: Values) -> Array:
-        """As :meth:`draw_prior`, with Gaussian-process and noise parameters given."""
+        """A prior draw as an unconstrained vector, with Gaussian-process and noise parameters given."""
         keys = jax.random.split(key, len(self.path_blocks))
         values = {n: v for block, k in zip(self.path_blocks, keys, strict=True) for n, v in block.draw(k).items()}
         return self.layout.unconstrain(values | hyper)
@@ -134,11 +131,16 @@ class Problem(eqx.Module):
 
         return jax.vmap(one)(x0, self.nodes)
 
-    def solve_until(self, values: Values, horizon: Array) -> Trajectory:
-        """As :meth:`solve`, but paths stand still from solver time ``horizon`` on, and derivatives run forward."""
+    def horizon(self, fraction: Array) -> Array:
+        """Solver time (trajectories, 1) at which each trajectory has run through ``fraction`` of its length."""
+        first, last = self.nodes[:, :1], self.nodes[:, -1:]
+        return first + fraction * (last - first)
+
+    def solve_until(self, values: Values, fraction: Array) -> Trajectory:
+        """As :meth:`solve`, but paths stand still after ``fraction`` of their length, and derivatives run forward."""
         x0 = self.initial.values(values) / self.scaling.state_scale
         params = {name: values[name] for name in self.dynamics.parameter_names}
-        ts = jnp.minimum(self.nodes, jnp.maximum(horizon, self.nodes[:, :1]))
+        ts = jnp.minimum(self.nodes, self.horizon(fraction))
         return jax.vmap(lambda x, t: self.solver.solve(self.dynamics.vector_field, params, x, t))(x0, ts)
 
     def residuals(self, paths: Trajectory) -> tuple[list[Array], Array]:
@@ -210,7 +212,10 @@ class Problem(eqx.Module):
             errors, counts = problem._errors_by_interval(unconstrained)
             if np.isfinite(errors).all() and errors.max() <= tolerance and problem is not self:
                 break
-            problem = self.with_steps(refine(counts, errors, tolerance))
+            # Where the field jumps, no number of steps is enough; the check of draws after sampling tells.
+            most = np.maximum(1, np.ceil(_SHORTEST_STEPS * np.diff(np.asarray(self.measured_times), axis=1)))
+            wanted = np.minimum(refine(counts, errors, tolerance), most)
+            problem = self.with_steps(np.ceil(wanted * min(1.0, _MOST_STEPS / wanted.sum(axis=1).max())))
         return problem
 
     def step_error(self, unconstrained: Array) -> float:

@@ -34,5 +34,5 @@ class Scaling(eqx.Module):
         return (jnp.asarray(user_time) - self.time_origin) / self.time_unit
 
     def gp_time(self, user_time: Array) -> Array:
-        """Input of the Gaussian process, between 0 and 1 over the record."""
+        """Input of the Gaussian process: one unit is the longest trajectory. Kernels see differences only."""
         return (jnp.asarray(user_time) - self.time_origin) / self.record_length

@@ -50,14 +50,14 @@ def smooth(times: np.ndarray, values: np.ndarray) -> Smooth:
     bounds = [(np.log(shortest), np.log(4.0 * span)), (np.log(0.1), np.log(10.0)), (np.log(1e-3), np.log(2.0))]
 
     def negative_evidence(log_hyper: np.ndarray) -> float:
-        factor, _ = _factor(times, np.exp(log_hyper))
+        factor = _factor(times, np.exp(log_hyper))
         white = scipy.linalg.solve_triangular(factor, z, lower=True)
         return float(0.5 * white @ white + np.log(np.diag(factor)).sum())
 
     starts = [np.clip(np.log([span / d, 1.0, 0.1]), *np.transpose(bounds)) for d in (4.0, 12.0, 40.0)]
     fits = [scipy.optimize.minimize(negative_evidence, s, method="L-BFGS-B", bounds=bounds) for s in starts]
     length_scale, signal_std, noise_std = np.exp(min(fits, key=lambda fit: float(fit.fun)).x)
-    factor, _ = _factor(times, np.array([length_scale, signal_std, noise_std]))
+    factor = _factor(times, np.array([length_scale, signal_std, noise_std]))
     weights = scipy.linalg.cho_solve((factor, True), z)
     return Smooth(times, weights / spread, mean, signal_std * spread, length_scale, noise_std * spread)
 
@@ -68,11 +68,11 @@ def characteristic_time(times: np.ndarray, fit: Smooth) -> float:
     return float(np.std(fit.value(grid)) / max(np.std(fit.slope(grid)), 1e-300))
 
 
-def _factor(times: np.ndarray, hyper: np.ndarray) -> tuple[np.ndarray, bool]:
+def _factor(times: np.ndarray, hyper: np.ndarray) -> np.ndarray:
     length_scale, signal_std, noise_std = hyper
     lag = np.subtract.outer(times, times) / length_scale
     cov = signal_std**2 * np.exp(-0.5 * lag**2) + (noise_std**2 + 1e-8) * np.eye(times.size)
-    return scipy.linalg.cho_factor(cov, lower=True)
+    return scipy.linalg.cholesky(cov, lower=True)
 
 
 def _thin(times: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import tempfile
@@ -107,9 +108,10 @@ def _rebind(model: Model, data: Observations, record: dict[str, Any], raw: xr.Da
     if fingerprint(model, data) != record["fingerprint"]:
         raise ModelError(
             "this posterior came from another model. Pass the model that was fitted, with the same equations, "
-            "priors and settings."
+            f"priors and settings (it was made with jax {record['versions']['jax']})."
         )
-    problem = bind(model, data)
+    # The draws are in the units of their own run, which a renewed look at the data might not give to the last bit.
+    problem = bind(dataclasses.replace(model, time_unit=record["start"]["time_unit"]), data)
     if "nodes" not in raw or not problem.solver.follows_grid:
         return problem
     return with_nodes(problem, raw["nodes"].to_numpy())

@@ -9,6 +9,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import numpy as np
 from jax import Array
 
 from ..parameters import Block, Values
@@ -48,8 +49,19 @@ def traced_digest(function: Callable[..., Any], *arguments: Iterable[str]) -> st
     def flat(*values: Mapping[str, Any]) -> Any:
         return dict(function(*map(Named, values)))
 
-    numbers = [dict.fromkeys(a, 0.0) for a in arguments]
-    return hashlib.sha256(str(jax.make_jaxpr(flat)(*numbers)).encode()).hexdigest()
+    traced = jax.make_jaxpr(flat)(*(dict.fromkeys(a, 0.0) for a in arguments))
+    digest = hashlib.sha256(str(traced).encode())
+    for constant in _constants(traced):
+        digest.update(np.asarray(constant).tobytes())
+    return digest.hexdigest()
+
+
+def _constants(traced: Any) -> Iterator[Any]:
+    """Arrays baked into a traced function, which its text abbreviates."""
+    yield from traced.consts
+    for step in traced.jaxpr.eqns:
+        yield from (v.val for v in step.invars if hasattr(v, "val"))
+        yield from (c for p in step.params.values() if hasattr(p, "jaxpr") for c in _constants(p))
 
 
 class BoundDynamics(eqx.Module):

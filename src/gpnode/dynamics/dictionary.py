@@ -35,6 +35,8 @@ class Dictionary(Dynamics):
         ``{(state, term name): value}``: coefficients known in the user's units.
     forbidden
         ``[(state, term name), ...]``: coefficients known to be zero.
+    mask
+        The same as an array (states, terms): False where a coefficient is known to be zero.
     """
 
     states: tuple[str, ...] = eqx.field(static=True)
@@ -53,6 +55,7 @@ class Dictionary(Dynamics):
         inputs: Sequence[str] | None = None,
         fixed: Mapping[tuple[str, str], float] | None = None,
         forbidden: Sequence[tuple[str, str]] = (),
+        mask: Any = None,
     ) -> None:
         self.states = tuple(states)
         self.inputs = tuple(inputs) if inputs is not None else self.states
@@ -65,14 +68,24 @@ class Dictionary(Dynamics):
         else:
             self.libraries = (library,) * len(self.states)
         self.prior = FinnishHorseshoe() if prior is None else prior
+        if not isinstance(self.prior, CoefficientPrior):
+            raise ModelError(
+                f"prior must come from gpnode.priors, such as FinnishHorseshoe() or priors.Laplace(); got {prior!r}."
+            )
         self.fixed = tuple((s, t, float(v)) for (s, t), v in (fixed or {}).items())
         self.forbidden = tuple((str(s), str(t)) for s, t in forbidden)
+        if mask is not None:
+            self.forbidden += self._forbidden_by(mask)
         self._check_named()
 
     @property
     def terms(self) -> tuple[Term, ...]:
         """All candidate terms, over equations."""
-        found = {t.name: t for library in self.libraries for t in library.terms(self.inputs)}
+        found: dict[str, Term] = {}
+        for library in self.libraries:
+            for term in library.terms(self.inputs):
+                if found.setdefault(term.name, term) != term:
+                    raise ModelError(f"two equations use different terms named {term.name!r}. Rename one of them.")
         return tuple(found.values())
 
     def masks(self) -> tuple[np.ndarray, np.ndarray]:
@@ -88,6 +101,16 @@ class Dictionary(Dynamics):
         for state, term in self.forbidden:
             free[self.states.index(state), names.index(term)] = False
         return free, known
+
+    def _forbidden_by(self, mask: Any) -> tuple[tuple[str, str], ...]:
+        names = [t.name for t in self.terms]
+        allowed = np.asarray(mask)
+        if allowed.shape != (len(self.states), len(names)) or allowed.dtype != bool:
+            raise ModelError(
+                f"mask must be true or false for each of {len(self.states)} equations and {len(names)} terms "
+                f"({', '.join(names)}); got an array of shape {allowed.shape} and type {allowed.dtype}."
+            )
+        return tuple((self.states[i], names[k]) for i, k in np.argwhere(~allowed))
 
     def bind(self, states: tuple[str, ...], scaling: Scaling, num_observations: int, prefix: str) -> BoundDictionary:
         for name in self.inputs:
@@ -115,6 +138,7 @@ class Dictionary(Dynamics):
             inputs=self.inputs,
             terms=terms,
             free=tuple((int(i), int(k)) for i, k in where),
+            fixed=tuple((int(i), int(k)) for i, k in np.argwhere(known != 0)),
         )
 
     def describe(self, states: tuple[str, ...]) -> dict[str, Any]:
@@ -137,6 +161,9 @@ class Dictionary(Dynamics):
                 raise ModelError(f"{state!r} has no equation in this dictionary; it has {', '.join(self.states)}.")
             if term not in names:
                 raise ModelError(f"there is no term {term!r}; the library has: {', '.join(names)}.")
+        for state, term, _ in self.fixed:
+            if (state, term) in self.forbidden:
+                raise ModelError(f"the coefficient of {term!r} in {state!r} is both fixed and forbidden. Choose one.")
 
 
 class BoundDictionary(BoundDynamics):
@@ -153,6 +180,7 @@ class BoundDictionary(BoundDynamics):
     inputs: tuple[str, ...] = eqx.field(static=True)
     terms: tuple[Term, ...] = eqx.field(static=True)
     free: tuple[tuple[int, int], ...] = eqx.field(static=True)
+    fixed: tuple[tuple[int, int], ...] = eqx.field(static=True)
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -176,7 +204,7 @@ class BoundDictionary(BoundDynamics):
             for k, feature in enumerate(features):
                 if (i, k) in self.free:
                     slopes[s] = slopes[s] + coef[self.free.index((i, k))] * feature
-                else:
+                elif (i, k) in self.fixed:
                     slopes[s] = slopes[s] + known[i, k] * feature
         return jnp.stack([slopes[s] for s in self.all_states])
 

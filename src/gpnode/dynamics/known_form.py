@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import equinox as eqx
@@ -48,7 +49,7 @@ class KnownForm(Dynamics):
             if isinstance(prior, dist.Distribution):
                 if prior.batch_shape or prior.event_shape:
                     raise ModelError(f"the prior of {name!r} must be for one number; give one prior per parameter.")
-            elif not isinstance(prior, int | float):
+            elif not isinstance(prior, Real):
                 raise ModelError(
                     f"the prior of {name!r} must be a numpyro distribution or a number; got {type(prior).__name__}."
                 )
@@ -58,6 +59,11 @@ class KnownForm(Dynamics):
         free = {prefix + n: p for n, p in self.priors.items() if isinstance(p, dist.Distribution)}
         fixed = {n: float(p) for n, p in self.priors.items() if not isinstance(p, dist.Distribution)}
         return BoundKnownForm(Independent(free), fixed, scaling, self.f, states, self.states, prefix)
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Names of the parameters to be inferred."""
+        return tuple(n for n, p in self.priors.items() if isinstance(p, dist.Distribution))
 
     def slopes(self, t: Any, states: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
         """The user's function at states and parameters given by name."""
@@ -83,6 +89,12 @@ class KnownForm(Dynamics):
             text = error.args[0] if error.args else str(error)
             raise ModelError(
                 f"the vector field uses an unknown name: {text}. Give it a prior, or correct it."
+            ) from error
+        except Exception as error:  # whatever the user's own code raises
+            first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise ModelError(
+                f"the vector field cannot be traced: {first} It must return {{state: slope}} and use jax.numpy, "
+                "with jnp.where in place of if."
             ) from error
         if set(slopes) != set(self.states):
             raise ModelError(

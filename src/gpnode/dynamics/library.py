@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -88,8 +89,12 @@ class CustomTerm(Term):
         return self.function(x)
 
     def magnitude(self, state_scale: dict[str, float]) -> float:
-        size = abs(float(self.function(Named(state_scale))))
-        return size if np.isfinite(size) and size > 0 else 1.0
+        # Its root mean square over states between zero and their largest values, on a fixed cloud of points.
+        cloud = np.random.default_rng(0).uniform(size=(256, len(state_scale)))
+        points = {name: jnp.asarray(cloud[:, i] * scale) for i, (name, scale) in enumerate(state_scale.items())}
+        values = np.asarray(jax.vmap(lambda x: jnp.asarray(self.function(Named(x)), dtype=float))(points))
+        size = np.sqrt(np.mean(values[np.isfinite(values)] ** 2)) if np.isfinite(values).any() else 0.0
+        return float(size) if np.isfinite(size) and size > 0 else 1.0
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ class Chain:
     warmup_failures: list[np.ndarray] = field(default_factory=list)
     done: int = 0
     seconds: float = 0.0
+    gradients: int = 0
 
     def next_count(self, total: int) -> int:
         """Length of the next chunk."""
@@ -48,6 +49,7 @@ class Chain:
         warm = int(np.clip(warmup - self.done, 0, count))
         arrays = jax.tree.map(lambda a: np.asarray(a[:count]), transitions)
         self.warmup_failures.append(arrays.failure[:warm])
+        self.gradients += int(arrays.num_steps.sum())
         if warm < count:
             self.kept.append(jax.tree.map(lambda a: a[warm:], arrays))
         self.state, self.done, self.seconds = state, self.done + count, self.seconds + seconds

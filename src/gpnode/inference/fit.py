@@ -27,7 +27,7 @@ from ..posterior import Posterior
 from ..problem import Problem, log_densities, report_draws
 from ..solvers import Adaptive, Status
 from ..storage import FORMAT
-from .chains import Chain, run_chains, start_chains
+from .chains import run_chains, start_chains
 from .nuts import NUTS
 from .progress import Display
 from .start import Start, disperse, find_start
@@ -40,6 +40,10 @@ class Laplace:
     """Highest posterior density and a normal approximation around it: seconds instead of minutes."""
 
     draws: int = 2000
+
+    def __post_init__(self) -> None:
+        if self.draws < 50:
+            raise ValueError(f"draws must be at least 50; got {self.draws}.")
 
 
 def fit(
@@ -66,12 +70,13 @@ def fit(
     executor
         Where chunks of chains run; any ``concurrent.futures.Executor``.
 
-    Ctrl-C while sampling returns the draws so far, marked as interrupted.
+    Ctrl-C after the warm-up returns the draws so far, marked as interrupted.
     """
     method = NUTS() if method is None else method
     if not isinstance(method, NUTS | Laplace):
-        raise TypeError(f"method must be NUTS(...) or Laplace(...); got {type(method).__name__}.")
+        raise TypeError(f"method must be gpnode.NUTS(...) or gpnode.Laplace(...); got {method!r}.")
     begun = time.perf_counter()
+    identity = {"fingerprint": fingerprint(model, data), "model": model.describe()}
     start_key, spread_key, chain_key = jax.random.split(jax.random.key(seed), 3)
     with Display(progress) as display:
         display.say("reading the data")
@@ -87,8 +92,7 @@ def fit(
         "method": type(method).__name__.lower(),
         "settings": dataclasses.asdict(method),
         "seed": seed,
-        "fingerprint": fingerprint(model, data),
-        "model": model.describe(),
+        **identity,
         "start_times": dict(data.start),
         "time_unit": data.time_unit,
         "relative_jitter": RELATIVE_JITTER,
@@ -127,14 +131,10 @@ def _sample(
     details = {
         "solver_failures": _count_failures(stats["failure"].to_numpy()),
         "warmup_failures": _count_failures(np.concatenate([f for c in chains for f in c.warmup_failures])),
-        "gradients": _gradients(chains),
+        "gradients": sum(chain.gradients for chain in chains),
         "interrupted": not complete,
     }
     return np.stack([k.draw for k in kept]), stats, details
-
-
-def _gradients(chains: list[Chain]) -> int:
-    return int(sum(t.num_steps.sum() for chain in chains for t in chain.kept))
 
 
 def _laplace(
@@ -148,14 +148,20 @@ def _laplace(
     values, status = (np.asarray(a) for a in log_densities(start.problem, jnp.asarray(draws)))
     log_weights = values + 0.5 * (z**2).sum(axis=1)
     sound = np.isfinite(log_weights)
-    # A failed draw has weight zero: it counts against the approximation, not for it.
-    k = pareto_k(log_weights[sound]) if sound.mean() > 0.5 else np.inf
+    # Where more than a few draws cannot even be solved, the approximation reaches beyond the posterior.
+    k = pareto_k(log_weights[sound]) if sound.mean() > 0.99 else np.inf
     stats = xr.Dataset({"log_density": (("chain", "draw"), values[None]), "failure": (("chain", "draw"), status[None])})
     details = {
         "solver_failures": _count_failures(status),
-        "laplace": {"pareto_k": k, "log_evidence": mode.log_evidence, "map": mode.centre.tolist()},
+        "laplace": {"pareto_k": k, "log_evidence": mode.log_evidence, "map": _map_values(start.problem, mode.centre)},
     }
     return draws[None], stats, details
+
+
+def _map_values(problem: Problem, centre: np.ndarray) -> dict[str, Any]:
+    """Parameters in user units at the mode of the unconstrained density."""
+    found = report_draws(problem, jnp.asarray(centre)[None, None])
+    return {name: np.asarray(value[0, 0]).tolist() for name, value in found.items()}
 
 
 def _accuracy(problem: Problem, unconstrained: np.ndarray) -> dict[str, Any] | None:
@@ -164,7 +170,7 @@ def _accuracy(problem: Problem, unconstrained: np.ndarray) -> dict[str, Any] | N
         return None
     flat = unconstrained.reshape(-1, unconstrained.shape[-1])
     chosen = jnp.asarray(flat[np.linspace(0, len(flat) - 1, min(_ACCURACY_DRAWS, len(flat))).astype(int)])
-    tight = eqx.tree_at(lambda p: p.solver, problem, Adaptive(rtol=1e-9, atol=1e-9))
+    tight = eqx.tree_at(lambda p: p.solver, problem, Adaptive(rtol=1e-9, atol=1e-9, max_steps=100_000))
     used, exact = np.asarray(log_densities(problem, chosen)[0]), np.asarray(log_densities(tight, chosen)[0])
     sound = np.isfinite(used)
     difference = np.where(sound, exact, 0.0) - np.where(sound, used, 0.0)

@@ -24,7 +24,6 @@ class Mode:
     centre: np.ndarray
     spread: np.ndarray
     log_density: float
-    flat_directions: int
 
     @property
     def log_evidence(self) -> float:
@@ -40,16 +39,14 @@ def find_mode(problem: Problem, start: np.ndarray, rounds: int = 4, max_steps: i
     quasi-Newton method crawls along them.
     """
     centre = np.asarray(start, dtype=float)
-    height, spread, flat = -np.inf, np.eye(centre.size), 0
+    height = -np.inf
     for _ in range(rounds):
-        spread, flat = curvature(problem, centre)
-        found = _climb(problem, centre, spread, max_steps)
+        found = _climb(problem, centre, curvature(problem, centre), max_steps)
         gain = found[1] - height
         centre, height = found
-        if gain < 0.01:
+        if not gain >= 0.01:
             break
-    spread, flat = curvature(problem, centre)
-    return Mode(centre, spread, height, flat)
+    return Mode(centre, curvature(problem, centre), height)
 
 
 def _climb(problem: Problem, centre: np.ndarray, spread: np.ndarray, max_steps: int) -> tuple[np.ndarray, float]:
@@ -59,20 +56,23 @@ def _climb(problem: Problem, centre: np.ndarray, spread: np.ndarray, max_steps: 
             return 1e12, np.zeros_like(z)  # a wall the line search backs away from
         return -float(value), -(spread.T @ np.asarray(gradient))
 
+    if not np.isfinite(float(value_and_grad(problem, jnp.asarray(centre))[0])):
+        return centre, -np.inf
     found = scipy.optimize.minimize(
         negative, np.zeros(centre.size), jac=True, method="L-BFGS-B", options={"maxiter": max_steps, "maxcor": 30}
     )
     return centre + spread @ found.x, -float(found.fun)
 
 
-def curvature(problem: Problem, centre: np.ndarray) -> tuple[np.ndarray, int]:
-    """Square root of the inverse curvature at ``centre``, and how many directions are flat.
+def curvature(problem: Problem, centre: np.ndarray) -> np.ndarray:
+    """Square root (size, size) of the inverse curvature at ``centre``.
 
     Second derivatives are differences of exact gradients, taken twice: once along the axes
     to learn the scales, once along the scaled directions found.
     """
-    spread, flat = _from_hessian(np.eye(centre.size), _differences(problem, centre, 1e-5 * np.eye(centre.size), 1e-5))
-    return _from_hessian(spread, _differences(problem, centre, 1e-2 * spread, 1e-2))[0], flat
+    axes = np.eye(centre.size)
+    spread = _from_hessian(axes, _differences(problem, centre, 1e-5 * axes, 1e-5))
+    return _from_hessian(spread, _differences(problem, centre, 1e-2 * spread, 1e-2))
 
 
 def _differences(problem: Problem, centre: np.ndarray, steps: np.ndarray, size: float) -> np.ndarray:
@@ -86,7 +86,6 @@ def _differences(problem: Problem, centre: np.ndarray, steps: np.ndarray, size: 
     return 0.5 * (hessian + hessian.T)
 
 
-def _from_hessian(axes: np.ndarray, hessian: np.ndarray) -> tuple[np.ndarray, int]:
+def _from_hessian(axes: np.ndarray, hessian: np.ndarray) -> np.ndarray:
     values, vectors = np.linalg.eigh(hessian)
-    clipped = np.maximum(values, _FLATTEST)
-    return axes @ (vectors / np.sqrt(clipped)), int((values < _FLATTEST).sum())
+    return axes @ (vectors / np.sqrt(np.maximum(values, _FLATTEST)))

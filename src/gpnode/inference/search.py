@@ -16,7 +16,7 @@ import numpy as np
 import scipy.optimize
 from jax import Array
 
-from ..parameters import Values
+from ..parameters import Values, centre_and_width
 from ..priors import HorseshoeBlock
 from ..problem import Problem
 from ..smoothing import Smooth, smooth
@@ -54,10 +54,9 @@ class Candidate:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Candidates from best to worst, the noise level of each channel, and how many solves failed."""
+    """Candidates from best to worst, and how many solves failed on the way."""
 
     candidates: tuple[Candidate, ...]
-    noise_std: np.ndarray
     failed_solves: int
 
 
@@ -81,13 +80,14 @@ class Target(eqx.Module):
     def ridge(self, theta: Array) -> Array:
         return (theta - self.centre) / self.width
 
-    def path_residuals(self, theta: Array, horizon: Array) -> tuple[Array, Array]:
-        """Whitened data misfit up to ``horizon`` (solver time), then the ridge; and the status."""
+    def path_residuals(self, theta: Array, fraction: Array) -> tuple[Array, Array]:
+        """Whitened data misfit over the first ``fraction`` of each trajectory, then the ridge; and the status."""
         problem = self.problem
-        paths = problem.solve_until(problem.constrain(self.full(theta)), horizon)
+        paths = problem.solve_until(problem.constrain(self.full(theta)), fraction)
         blocks, status = problem.residuals(paths)
+        horizon = problem.horizon(fraction)
         white = [
-            jnp.where(problem.nodes[m.trajectory, m.rows] <= horizon, r, 0.0) / self.noise_std[m.channel]
+            jnp.where(problem.nodes[m.trajectory, m.rows] <= horizon[m.trajectory], r, 0.0) / self.noise_std[m.channel]
             for m, r in zip(problem.measured, blocks, strict=True)
         ]
         return jnp.concatenate([*white, self.ridge(theta)]), status
@@ -110,9 +110,9 @@ class SlopeData(eqx.Module):
 
 
 @eqx.filter_jit
-def _path_fit(target: Target, theta: Array, horizon: Array) -> tuple[Array, Array, Array]:
+def _path_fit(target: Target, theta: Array, fraction: Array) -> tuple[Array, Array, Array]:
     def both(th: Array) -> tuple[Array, tuple[Array, Array]]:
-        residuals, status = target.path_residuals(th, horizon)
+        residuals, status = target.path_residuals(th, fraction)
         return residuals, (residuals, status)
 
     jacobian, (residuals, status) = jax.jacfwd(both, has_aux=True)(theta)
@@ -133,6 +133,8 @@ def search(problem: Problem, key: Array, say: Callable[[str], None]) -> SearchRe
     keys = jax.random.split(key, _PRIOR_POOL)
     draws = np.asarray(_draw_starts(problem, _guess_hyper(problem, noise_std), keys))
     target = _target(problem, noise_std, draws)
+    if target.moving.size == 0:  # nothing to search: only noise and Gaussian process are unknown
+        return SearchResult((Candidate(np.asarray(target.template), 0.0, "fixed path"),), 0)
     counter = _Counter()
     best: list[Candidate] = []
 
@@ -152,7 +154,7 @@ def search(problem: Problem, key: Array, say: Callable[[str], None]) -> SearchRe
             if _agreeing(best) >= _AGREEING_STARTS and _fits(best, problem):
                 break
     ranked = tuple(sorted((c for c in best if c.misfit < _FAILED), key=lambda c: c.misfit))
-    return SearchResult(ranked, noise_std, counter.failed)
+    return SearchResult(ranked, counter.failed)
 
 
 class _Counter:
@@ -197,7 +199,7 @@ def _target(problem: Problem, noise_std: np.ndarray, draws: np.ndarray) -> Targe
             centre[slices[block.name]], width[slices[block.name]] = 0.0, 1.0
             centre[slices[f"{block.name}.tau"]] = np.log(0.3)
     names = [*problem.dynamics.parameter_names, *(name for _, _, name in problem.initial.unknown)]
-    moving = np.concatenate([np.arange(slices[n].start, slices[n].stop) for n in names]).astype(int)
+    moving = np.concatenate([np.arange(0), *(np.arange(slices[n].start, slices[n].stop) for n in names)]).astype(int)
     return Target(
         problem,
         jnp.asarray(centre),
@@ -216,9 +218,8 @@ def _guess_hyper(problem: Problem, noise_std: np.ndarray) -> Values:
         guesses = {"noise_std": noise, "noise_var": noise**2, "variance": (2.0 * level) ** 2, "length_scale": 0.5}
         for name, prior in channel.priors().items():
             guess = guesses.get(name.rpartition(".")[2])
-            mean = float(prior.mean)
             inside = guess is not None and bool(prior.support(guess))
-            found[name] = jnp.asarray(guess if inside else mean if np.isfinite(mean) else 1.0, dtype=float)
+            found[name] = jnp.asarray(guess if inside else centre_and_width(prior)[0], dtype=float)
     return found
 
 
@@ -274,7 +275,7 @@ def _match_slopes(target: Target, slopes: SlopeData) -> np.ndarray:
 
     fun = _Cached(evaluate)
     start = np.asarray(target.centre)
-    if fun.residuals(start).max() >= _FAILED:
+    if fun.failed(start):
         return start
     return scipy.optimize.least_squares(fun.residuals, start, fun.jacobian, max_nfev=50, x_scale="jac").x
 
@@ -283,12 +284,11 @@ def _match_paths(
     target: Target, theta: np.ndarray, horizons: tuple[float, ...], counter: _Counter, origin: str
 ) -> Candidate:
     """Levenberg–Marquardt on the path, over growing parts of the record."""
-    end = float(np.asarray(target.problem.nodes).max())
     misfit = _FAILED
     for fraction in horizons:
 
-        def evaluate(th: np.ndarray, horizon: float = fraction * end) -> tuple[np.ndarray, np.ndarray]:
-            residuals, jacobian, status = _path_fit(target, jnp.asarray(th), jnp.asarray(horizon))
+        def evaluate(th: np.ndarray, fraction: float = fraction) -> tuple[np.ndarray, np.ndarray]:
+            residuals, jacobian, status = _path_fit(target, jnp.asarray(th), jnp.asarray(fraction))
             if int(status) != Status.OK:
                 counter.failed += 1
                 return np.full(residuals.shape, np.inf), np.zeros(jacobian.shape)
@@ -296,7 +296,7 @@ def _match_paths(
 
         fun = _Cached(evaluate)
         theta = _calm_down(fun, theta, np.asarray(target.centre))
-        if fun.residuals(theta).max() >= _FAILED:
+        if fun.failed(theta):
             continue
         found = scipy.optimize.least_squares(fun.residuals, theta, fun.jacobian, max_nfev=60, x_scale="jac")
         theta, misfit = found.x, float(found.cost) if fraction == 1.0 else _FAILED
@@ -307,7 +307,7 @@ def _calm_down(fun: _Cached, theta: np.ndarray, centre: np.ndarray) -> np.ndarra
     """Shrink towards the prior's centre until the path can be solved at all."""
     for shrink in (1.0, 0.8, 0.5, 0.2):
         trial = centre + shrink * (theta - centre)
-        if fun.residuals(trial).max() < _FAILED:
+        if not fun.failed(trial):
             return trial
     return theta
 
@@ -323,9 +323,13 @@ class _Cached:
     def _get(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if self._at is None or not np.array_equal(theta, self._at):
             residuals, jacobian = self._evaluate(theta)
-            self._last = (np.nan_to_num(residuals, nan=np.inf, posinf=np.inf), np.nan_to_num(jacobian))
+            self._last = (np.nan_to_num(residuals, nan=np.inf, posinf=np.inf, neginf=np.inf), np.nan_to_num(jacobian))
             self._at = theta.copy()
         return self._last
+
+    def failed(self, theta: np.ndarray) -> bool:
+        """Whether there is no usable path at ``theta``."""
+        return bool(np.abs(self.residuals(theta)).max(initial=0.0) >= _FAILED)
 
     def residuals(self, theta: np.ndarray) -> np.ndarray:
         return self._get(theta)[0]

@@ -36,8 +36,8 @@ def find_start(problem: Problem, key: Array, say: Callable[[str], None]) -> Star
     if not found.candidates:
         raise StartError(
             f"no parameters were found whose path can be solved ({found.failed_solves} solves failed). "
-            "Narrow the priors towards plausible values, check the equations and initial values, or pass "
-            "solver=Stiff() if the system has very fast and very slow parts."
+            "Narrow the priors towards plausible values, check the equations and initial values, give the size of "
+            "unobserved states with scales={...}, or pass solver=Stiff() if the system has very fast and slow parts."
         )
     say("choosing the solver's steps")
     problem = problem.with_steps_for(jnp.asarray(found.candidates[0].unconstrained))

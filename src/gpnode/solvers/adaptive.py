@@ -11,7 +11,7 @@ from jax import Array
 
 from .base import BLOW_UP_BOUND, Solver, Status, Trajectory, VectorField, classify
 
-_FAR_OUT, _STEEP = 100.0 * BLOW_UP_BOUND, 1e12
+_FAR_OUT, _STEEP = 100.0 * BLOW_UP_BOUND, 1e6 * BLOW_UP_BOUND
 
 
 class _Diffrax(Solver):
@@ -33,6 +33,9 @@ class _Diffrax(Solver):
     def _run(
         self, vector_field: VectorField, params: Any, x0: Array, ts: Array, adjoint: diffrax.AbstractAdjoint
     ) -> Trajectory:
+        def _no_slope(t: Any, y: Array, args: Any, **kwargs: Any) -> Array:
+            return jnp.any(jnp.isnan(vector_field(t, y, args)))
+
         def guarded(t: Any, x: Array, args: Any) -> Array:
             # A NaN slope would make the controller shrink the step until max_steps is used up, and
             # an overflow would make the implicit method's linear solver raise.
@@ -52,13 +55,14 @@ class _Diffrax(Solver):
             max_steps=self.max_steps,
             adjoint=adjoint,
             throw=False,
-            event=diffrax.Event(_left_the_data),
+            event=diffrax.Event((_left_the_data, _no_slope)),
         )
-        ended = diffrax.RESULTS.event_occurred
+        _, without_slope = solution.event_mask
+        stopped = jnp.where(without_slope, Status.NOT_FINITE, Status.BLOW_UP)
         status = jnp.where(
             solution.result == diffrax.RESULTS.successful,
             classify(solution.ys),
-            jnp.where(solution.result == ended, Status.BLOW_UP, Status.TOO_MANY_STEPS),
+            jnp.where(solution.result == diffrax.RESULTS.event_occurred, stopped, Status.TOO_MANY_STEPS),
         )
         xs = jnp.where(status == Status.OK, solution.ys, jnp.broadcast_to(x0, solution.ys.shape))
         return Trajectory(xs, status, solution.stats["num_steps"])

@@ -21,8 +21,9 @@ from jax.flatten_util import ravel_pytree
 VectorField = Callable[[Array, Array, Any], Array]
 """``vector_field(t, x, params) -> dx/dt`` with ``x`` and the result of shape (states,)."""
 
-# Scaled states are of order one where there are data. A path this far out has left them for good.
-BLOW_UP_BOUND = 1e6
+# Scaled states are of order one where there are data. A path this far out has left them for good. The
+# bound is generous because a latent state has no data to be scaled by.
+BLOW_UP_BOUND = 1e12
 
 # With up to this many parameters, carrying their sensitivities forward beats a reverse sweep.
 _FORWARD_LIMIT = 64

@@ -35,20 +35,25 @@ class FixedGrid(Solver):
     """Fifth-order explicit Runge–Kutta, one step per interval. The fast default for non-stiff systems."""
 
     def solve(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Trajectory:
-        def step(carry: tuple[Array, Array], interval: tuple[Array, Array]) -> tuple[tuple[Array, Array], Array]:
-            x, alive = carry
+        lengths = jnp.diff(ts)
+
+        def step(
+            carry: tuple[Array, Array, Array], interval: tuple[Array, Array]
+        ) -> tuple[tuple[Array, Array, Array], Array]:
+            x, alive, steps = carry
             t, h = interval
             advanced = x + h * _increment(_stages(vector_field, params, t, h, x), _B)
             # A path that leaves the bounds stays where it was, so that all later numbers are finite.
             alive = alive & jnp.all(jnp.abs(advanced) < BLOW_UP_BOUND)
             x = jnp.where(alive, advanced, x)
-            return (x, alive), x
+            return (x, alive, steps + alive), x
 
         start_ok = jnp.all(jnp.abs(x0) < BLOW_UP_BOUND)
-        (_, alive), later = jax.lax.scan(step, (x0, start_ok), (ts[:-1], jnp.diff(ts)))
+        (last, alive, steps), later = jax.lax.scan(step, (x0, start_ok, jnp.asarray(0)), (ts[:-1], lengths))
         xs = jnp.concatenate([x0[None], later])
-        status = jnp.where(alive, Status.OK, Status.BLOW_UP)
-        return Trajectory(xs, status, jnp.asarray(ts.size - 1))
+        fatal = jnp.minimum(steps, ts.size - 2)
+        cause = _cause_of_death(vector_field, params, ts[fatal], lengths[fatal], last)
+        return Trajectory(xs, jnp.where(alive, Status.OK, cause), jnp.asarray(ts.size - 1))
 
     def solve_reversible(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Trajectory:
         return self.solve(vector_field, params, x0, ts)
@@ -64,6 +69,17 @@ def _stages(vector_field: VectorField, params: Any, t: Array, h: Array, x: Array
         point = x + h * _increment(slopes, row) if slopes else x
         slopes.append(vector_field(t + c * h, point, params))
     return slopes
+
+
+def _cause_of_death(vector_field: VectorField, params: Any, t: Array, h: Array, x: Array) -> Array:
+    """Whether the step from ``x`` failed because the field has no value at a state it met, or by growth."""
+    slopes: list[Array] = []
+    undefined = jnp.asarray(False)
+    for c, row in zip(_C, _A, strict=True):
+        point = x + h * _increment(slopes, row) if slopes else x
+        slopes.append(vector_field(t + c * h, point, params))
+        undefined |= jnp.all(jnp.abs(point) < BLOW_UP_BOUND) & jnp.any(jnp.isnan(slopes[-1]))
+    return jnp.where(undefined, Status.NOT_FINITE, Status.BLOW_UP)
 
 
 def _increment(slopes: list[Array], weights: tuple[float, ...]) -> Array:
