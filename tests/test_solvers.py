@@ -28,6 +28,15 @@ def broken(t, x, p):
     return jnp.sqrt(p["w"] - 10.0) * x
 
 
+# Every solver with its forward sweep, and with its reverse sweep if it has one.
+SWEEPS = [
+    pytest.param(kind(), limit, id=f"{kind.__name__}-{name}")
+    for kind in ALL_SOLVERS
+    for name, limit in (("forward", 100), ("reverse", 0))
+    if name == "forward" or kind().reverses
+]
+
+
 @pytest.fixture(params=ALL_SOLVERS, ids=lambda s: s.__name__)
 def solver(request):
     return request.param()
@@ -40,7 +49,7 @@ def test_path_is_accurate(solver):
     assert int(found.num_steps) > 0
 
 
-@pytest.mark.parametrize("limit", [0, 100], ids=["reverse", "forward"])
+@pytest.mark.parametrize(("solver", "limit"), SWEEPS)
 def test_gradient_is_that_of_the_exact_solution(solver, limit, monkeypatch):
     monkeypatch.setattr("gpnode.solvers.base._FORWARD_LIMIT", limit)
     weights = jnp.sin(jnp.arange(TIMES.size * 2.0)).reshape(-1, 2)
@@ -54,7 +63,7 @@ def test_gradient_is_that_of_the_exact_solution(solver, limit, monkeypatch):
     assert np.allclose(got, wanted, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("limit", [0, 100], ids=["reverse", "forward"])
+@pytest.mark.parametrize(("solver", "limit"), SWEEPS)
 @pytest.mark.parametrize(
     ("field", "causes"),
     [
