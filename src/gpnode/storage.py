@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -46,16 +45,14 @@ def save(posterior: Posterior, path: Any) -> None:
     """Write beside the target, flush to disk, then rename, so that no half-written file is ever seen."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
-    os.close(handle)
+    aside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        to_arviz(posterior).to_netcdf(name)
-        with open(name, "rb") as written:
+        to_arviz(posterior).to_netcdf(aside)
+        with open(aside, "rb") as written:
             os.fsync(written.fileno())
-        os.replace(name, target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+        os.replace(aside, target)
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 def load(path: Any, model: Model | None = None) -> Posterior:
