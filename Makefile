@@ -4,21 +4,26 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow lint clean
+.PHONY: demo test test-slow lint bench clean
 
 # The main job: predator and prey from cold, equations, verdicts, pictures.
 demo: $(READY)
 	$(BIN)/python -m gpnode.studies.demo -o demo-output
 
+# Most of the time goes into compiling, which two processes do side by side.
 test: $(READY) lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow
 
+# Speed, as ratios within one run; writes benchmarks/results.json.
+bench: $(READY)
+	$(BIN)/python benchmarks/gradient.py
+
 lint: $(READY)
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
 
 $(READY): pyproject.toml constraints.txt

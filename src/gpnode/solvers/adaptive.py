@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import diffrax
@@ -21,8 +22,9 @@ class _Diffrax(Solver):
     atol: eqx.AbstractVar[float]
     max_steps: eqx.AbstractVar[int]
 
+    @abstractmethod
     def _method(self) -> diffrax.AbstractSolver:
-        raise NotImplementedError
+        """The Runge–Kutta method."""
 
     def solve(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Trajectory:
         return self._run(vector_field, params, x0, ts, diffrax.ForwardMode())
