@@ -38,7 +38,7 @@ def paper_log_density(problem: Problem, unconstrained: Array) -> Array:
     def field(x: Array, t: Array, p: dict[str, Array]) -> Array:
         return problem.dynamics.vector_field(t, x, p)
 
-    path = odeint(field, x0, problem.measured_times[0], params, rtol=1e-6, atol=1e-6)
+    path = odeint(field, x0, problem.measured_times[0], params)  # at its default tolerances
     blocks = [problem.channels[m.channel] for m in problem.measured]
     residual = jnp.concatenate([m.y - path[m.rows, c.state] for m, c in zip(problem.measured, blocks, strict=True)])
     cov = jsl.block_diag(*(c.noisy_cov(values, m.gp_times) for m, c in zip(problem.measured, blocks, strict=True)))
