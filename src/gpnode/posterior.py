@@ -63,15 +63,22 @@ class Posterior:
 
     def scalars(self) -> Iterator[tuple[str, np.ndarray]]:
         """Every inferred number by name, such as ``coef[x1, x1*x2]``, with its draws (chain, draw)."""
+        for label, name, index in self._entries():
+            values: Any = self.draws[name].transpose("chain", "draw", ...).to_numpy()
+            yield label, values[(..., *index)]
+
+    def _entries(self) -> Iterator[tuple[str, str, tuple[int, ...]]]:
+        """Label, variable and position of every inferred number; fixed coefficients are left out."""
         constants = self.record.get("constants", {})
-        for name, array in self.draws.data_vars.items():
-            values = array.transpose("chain", "draw", ...).to_numpy()
-            fixed = np.asarray(constants.get(str(name), np.zeros(values.shape[2:], dtype=bool)))
+        for key, array in self.draws.data_vars.items():
+            name = str(key)
             labels = [array.coords[d].to_numpy() for d in array.dims if d not in ("chain", "draw")]
-            for index in np.ndindex(*values.shape[2:]):
+            shape = tuple(len(own) for own in labels)
+            fixed = np.asarray(constants.get(name, np.zeros(shape, dtype=bool)))
+            for index in np.ndindex(*shape):
                 if not fixed[index]:
-                    where = ", ".join(str(labels[axis][i]) for axis, i in enumerate(index))
-                    yield (f"{name}[{where}]" if where else str(name)), values[(..., *index)]
+                    where = ", ".join(str(own[i]) for own, i in zip(labels, index, strict=True))
+                    yield (f"{name}[{where}]" if where else name), name, index
 
     def summary(self) -> pd.DataFrame:
         """One row per number: mean, sd, quantiles; for chains R-hat and effective sample sizes.
@@ -87,21 +94,9 @@ class Posterior:
             rows[name] = row
         table = pd.DataFrame.from_dict(rows, orient="index")
         if not self.is_sample:
-            table.insert(0, "map", [self._map_value(name) for name in rows])
+            peak = self.record["laplace"]["map"]
+            table.insert(0, "map", [float(np.asarray(peak[name])[index]) for _, name, index in self._entries()])
         return table
-
-    def _map_value(self, name: str) -> float:
-        """A number at the highest density of the approximation, by the name :meth:`scalars` gives it."""
-        base, _, label = name.partition("[")
-        values = np.asarray(self.record["laplace"]["map"][base])
-        if not label:
-            return float(values)
-        dims = [d for d in self.draws[base].dims if d not in ("chain", "draw")]
-        labels = [self.draws[base].coords[d].to_numpy() for d in dims]
-        for index in np.ndindex(*values.shape):
-            if label == ", ".join(str(labels[axis][i]) for axis, i in enumerate(index)) + "]":
-                return float(values[index])
-        raise KeyError(name)
 
     def diagnose(self) -> Verdict:
         """Whether to trust these draws, and what to do if not."""
