@@ -79,7 +79,7 @@ def measure(model: gn.Model, data: gn.Observations) -> dict[str, float]:
     return {
         "paper": seconds(jax.grad(paper), at),
         "adaptive": seconds(lambda u: adaptive.value_and_grad(u)[1], at),
-        "fixed grid": seconds(lambda u: start.problem.value_and_grad(u)[1], at),
+        "native": seconds(lambda u: start.problem.value_and_grad(u)[1], at),
     }
 
 

@@ -14,7 +14,9 @@ LAYERS = [
     ["_config", "errors"],
     ["_columns", "convergence", "smoothing", "scaling", "parameters"],
     ["data", "priors", "kernels"],
-    ["likelihood", "dynamics", "solvers"],
+    ["dynamics", "solvers"],
+    ["factorise"],
+    ["likelihood"],
     ["model", "problem"],
     ["binding"],
     ["posterior"],
@@ -30,6 +32,7 @@ ONLY_IN = {
     "matplotlib": {"plots", "studies"},
     "arviz": {"convergence", "posterior"},
     "rich": {"inference"},
+    "numba": {"solvers", "factorise"},
     "scipy": {"smoothing", "inference", "studies"},
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Executor, Future
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,9 +12,10 @@ import pytest
 
 import gpnode as gn
 from gpnode.inference import nuts
-from gpnode.inference.chains import run_chains, start_chains
+from gpnode.inference.chains import chunk, run_chains, start_chains
+from gpnode.inference.frame import Frame
 from gpnode.inference.laplace import find_mode
-from gpnode.inference.nuts import NUTS, Frame
+from gpnode.inference.nuts import NUTS
 from gpnode.inference.search import search
 from gpnode.inference.start import disperse, find_start
 from gpnode.solvers import Status
@@ -105,15 +107,16 @@ def test_failed_solves_are_counted_by_cause(data):
     settings = NUTS(warmup=20, draws=4, chains=1)
     state = nuts.init(problem, frame, jnp.array([-0.5, 4.0]), jax.random.key(3), settings)
     state = state._replace(adapt=state.adapt._replace(step_size=jnp.asarray(3.0)))
-    _, kept = nuts.chunk(problem, frame, state, jnp.asarray(20), settings, 20)
+    _, kept = chunk(problem, frame, state, jnp.asarray(20), settings, 20)
     failed = np.asarray(kept.failure)
     assert (failed == Status.BLOW_UP).any()
     assert np.all(np.asarray(kept.diverging)[failed != 0])
     assert np.isfinite(kept.log_density).all()
 
 
-def test_chains_on_a_normal_density_are_right():
-    """A path linear in its parameters: NUTS against the exact mean and spread."""
+@pytest.mark.parametrize("method", [NUTS(warmup=100, draws=1000), gn.Lifted(warmup=100, draws=1000)], ids=repr)
+def test_chains_on_a_normal_density_are_right(method):
+    """A path linear in its parameters: both samplers against the exact mean and spread."""
     t = np.linspace(0.0, 3.0, 10)
     y = 1.0 + 2.0 * t + 0.3 * np.random.default_rng(1).normal(size=t.size)
     model = gn.Model(
@@ -122,7 +125,7 @@ def test_chains_on_a_normal_density_are_right():
         kernel=None,
         noise=gn.Noise(std=0.3, relative=False),
     )
-    posterior = gn.fit(model, gn.Observations({"x": (t, y)}), method=NUTS(warmup=100, draws=1000), progress=False)
+    posterior = gn.fit(model, gn.Observations({"x": (t, y)}), method=method, progress=False)
     var = 1.0 / (1 / 25 + (t**2).sum() / 0.09)
     mean = var * (t * (y - 1.0)).sum() / 0.09
     draws = posterior.draws["a"].to_numpy()
@@ -141,6 +144,7 @@ def test_mode_is_a_maximum_and_its_spread_the_curvature(start):
 def _dense_log_density(problem, u):
     """Without custom derivative rules, so that JAX can differentiate twice."""
     values = problem.constrain(u)
+    problem = eqx.tree_at(lambda p: p.solver, problem, gn.FixedGrid())
     residuals, _ = problem.residuals(problem.solve_until(values, jnp.asarray(1.0)))
     blocks = zip(problem.measured, residuals, strict=True)
     return problem.log_prior(u) + sum(problem.channels[b.channel].log_density(values, b.gp_times, r) for b, r in blocks)

@@ -20,7 +20,7 @@ from .dynamics import Dictionary, KnownForm, Sum, fourier, polynomial, term  # n
 from .equations import equations  # noqa: E402
 from .errors import DataError, FileFormatError, GpnodeError, ModelError, StartError  # noqa: E402
 from .forecast import Forecast, forecast  # noqa: E402
-from .inference import NUTS, Laplace, fit  # noqa: E402
+from .inference import NUTS, Laplace, Lifted, fit  # noqa: E402
 from .likelihood import Identity, Log, Noise  # noqa: E402
 from .model import Around, Model  # noqa: E402
 from .posterior import Posterior  # noqa: E402
@@ -36,7 +36,7 @@ from .priors import (  # noqa: E402
     TruncatedNormal,
     Uniform,
 )
-from .solvers import Adaptive, FixedGrid, Stiff  # noqa: E402
+from .solvers import Adaptive, FixedGrid, Native, Stiff  # noqa: E402
 
 __version__ = "0.1.0"
 
@@ -59,10 +59,12 @@ __all__ = [
     "InverseGamma",
     "KnownForm",
     "Laplace",
+    "Lifted",
     "Log",
     "LogNormal",
     "Model",
     "ModelError",
+    "Native",
     "Noise",
     "Normal",
     "Observations",

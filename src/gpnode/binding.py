@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Mapping
 from numbers import Real
 from typing import Any
@@ -14,6 +15,7 @@ import numpyro.distributions as dist
 
 from ._config import require_float64
 from .data import Observations, Series
+from .dynamics import BoundDynamics
 from .errors import DataError, ModelError
 from .likelihood import Channel, Log, Measured
 from .model import Around, Model
@@ -21,6 +23,7 @@ from .parameters import Independent, centre_and_width
 from .problem import InitialStates, Problem
 from .scaling import Scaling
 from .smoothing import characteristic_time, smooth
+from .solvers import FixedGrid, Native, Solver, unsupported
 
 
 def bind(model: Model, data: Observations) -> Problem:
@@ -30,13 +33,14 @@ def bind(model: Model, data: Observations) -> Problem:
     scaling = _scaling(model, data)
     channels = tuple(_channel(model, variable, scaling) for variable in data.variables)
     measured_times = _solver_times(data, scaling)
+    dynamics = model.dynamics.bind(model.states, scaling, data.size, "")
     problem = Problem(
-        dynamics=model.dynamics.bind(model.states, scaling, data.size, ""),
+        dynamics=dynamics,
         initial=_initial(model, data),
         channels=channels,
         measured=tuple(_measured(s, data, channels, scaling, measured_times) for s in data.series),
         scaling=scaling,
-        solver=model.solver,
+        solver=_fastest_solver(dynamics, len(model.states)) if model.solver is None else model.solver,
         nodes=jnp.asarray(measured_times),
         measured_times=jnp.asarray(measured_times),
         states=model.states,
@@ -49,6 +53,21 @@ def bind(model: Model, data: Observations) -> Problem:
         if names.count(name) > 1:
             raise ModelError(f"two parameters are named {name!r}. Rename one of them, or a state.")
     return problem.with_steps()
+
+
+def _fastest_solver(dynamics: BoundDynamics, states: int) -> Solver:
+    """Native code where the equations allow it; a warning says so where they do not."""
+    shapes = {p.name: jnp.zeros(p.shape) for block in dynamics.blocks for p in block.parameters()}
+    params = {name: shapes[name] for name in dynamics.parameter_names}
+    reason = unsupported(dynamics.vector_field, params, states)
+    if reason is None:
+        return Native()
+    warnings.warn(
+        f"the vector field cannot be compiled to native code: {reason}. It is solved by array code instead, which "
+        "gives the same results more slowly.",
+        stacklevel=3,
+    )
+    return FixedGrid()
 
 
 def fingerprint(model: Model, data: Observations) -> str:

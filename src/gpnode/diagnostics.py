@@ -11,6 +11,7 @@ RHAT_LIMIT = 1.01
 ESS_LIMIT = 400
 DIVERGENCE_LIMIT = 0.01
 PARETO_LIMIT = 0.7
+ACCEPT_LIMIT = 0.2
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,8 @@ def _sample_checks(posterior: Posterior) -> list[Check]:
     tail, at_tail = min((tail_ess(v), n) for n, v in scalars.items())
     diverging = posterior.stats["diverging"].to_numpy()
     fraction = float(diverging.mean())
-    deep = float((posterior.stats["tree_depth"] >= posterior.record["settings"]["max_depth"]).mean())
-    more = "Run longer: method=NUTS(warmup=2000, draws=4000)."
+    method, draws = posterior.record["method"], 2 * posterior.draws.sizes["draw"]
+    more = f"Run longer: method={'NUTS' if method == 'nuts' else 'Lifted'}(draws={draws})."
     chains = posterior.draws.sizes["chain"]
     return [
         Check(
@@ -88,14 +89,30 @@ def _sample_checks(posterior: Posterior) -> list[Check]:
             fraction < DIVERGENCE_LIMIT,
             f"{int(diverging.sum())} of {diverging.size} draws diverged ({fraction:.1%}), limit {DIVERGENCE_LIMIT:.0%}",
             "Divergences mark places the sampler cannot follow, and R-hat does not see what it missed. "
-            "Try method=NUTS(target_accept=0.97), narrower priors, or fewer candidate terms.",
+            "Try "
+            + ("the default method, " if method == "nuts" else "")
+            + "narrower priors, or fewer candidate terms.",
         ),
-        Check(
-            "paths long enough",
-            True if deep < 0.05 else None,
-            f"{deep:.1%} of draws stopped at the longest path allowed",
-        ),
+        _nuts_check(posterior) if method == "nuts" else _lifted_check(posterior),
     ]
+
+
+def _nuts_check(posterior: Posterior) -> Check:
+    deep = float((posterior.stats["tree_depth"] >= posterior.record["settings"]["max_depth"]).mean())
+    finding = f"{deep:.1%} of draws stopped at the longest path allowed"
+    return Check("paths long enough", True if deep < 0.05 else None, finding)
+
+
+def _lifted_check(posterior: Posterior) -> Check:
+    landed = posterior.stats["landed"].to_numpy().mean(axis=1)
+    accept = posterior.stats["accept_prob"].to_numpy().mean(axis=1)
+    return Check(
+        "moves completed",
+        bool(accept.min() > ACCEPT_LIMIT),
+        f"{1 - landed.mean():.0%} of moves could not be completed or retraced; "
+        f"lowest acceptance of a chain {accept.min():.0%}, limit {ACCEPT_LIMIT:.0%}",
+        "A chain hardly moves: tighten the priors, or look at the data for values no path can reach.",
+    )
 
 
 def _laplace_checks(posterior: Posterior) -> list[Check]:
@@ -105,7 +122,7 @@ def _laplace_checks(posterior: Posterior) -> list[Check]:
             "normal approximation",
             k < PARETO_LIMIT,
             f"Pareto k of its importance weights {k:.2f}, limit {PARETO_LIMIT}",
-            "Sample instead: method=NUTS(). Read the intervals here as rough.",
+            "Sample instead: leave out method=Laplace(). Read the intervals here as rough.",
         )
     ]
 

@@ -12,11 +12,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.scipy.linalg as jsl
 import numpyro.distributions as dist
 from jax import Array
 
 from .errors import ModelError
+from .factorise import factorise
 from .kernels import Kernel, describe_hyper, lowest
 from .parameters import Values
 
@@ -166,6 +166,12 @@ class Channel(eqx.Module):
             return jnp.sum(dist.Normal(0.0, jnp.sqrt(self.noise_var(values))).log_prob(residual))
         return gaussian_log_density(residual, self.noisy_cov(values, t))
 
+    def whitener(self, values: Values, t: Array) -> Array:
+        """W with W cov W' = 1 for measurements at ``t`` (n,): a matrix (n, n), or a number if all are independent."""
+        if self.kernel is None:
+            return 1.0 / jnp.sqrt(self.noise_var(values))
+        return factorise(self.noisy_cov(values, t)).whitener
+
     def report_names(self) -> tuple[str, ...]:
         """Names of the reported hyperparameters."""
         kernel = () if self.kernel is None else tuple(self.kernel.priors(self.prefix))
@@ -199,10 +205,8 @@ def gaussian_log_density(residual: Array, cov: Array) -> Array:
 
 
 def _gaussian_fwd(residual: Array, cov: Array) -> tuple[Array, tuple[Array, Array]]:
-    factor = jnp.linalg.cholesky(cov)
-    inverse = jsl.cho_solve((factor, True), jnp.eye(residual.size))
+    inverse, _, log_det = factorise(cov)
     weights = inverse @ residual
-    log_det = 2.0 * jnp.sum(jnp.log(jnp.diag(factor)))
     value = -0.5 * (residual @ weights + log_det + residual.size * jnp.log(2.0 * jnp.pi))
     # A covariance that is not positive definite gives NaN; its gradient must be finite all the same.
     sound = jnp.isfinite(value)

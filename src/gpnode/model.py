@@ -13,7 +13,7 @@ from .dynamics import Dynamics
 from .errors import ModelError
 from .kernels import Kernel, SquaredExponential, describe_hyper
 from .likelihood import Identity, Noise, Transform
-from .solvers import FixedGrid, Solver
+from .solvers import Solver
 
 Spec = TypeVar("Spec")
 
@@ -49,7 +49,8 @@ class Model:
     transform
         Scale on which measurements scatter: ``Identity()``, ``Log()``, or ``{variable: ...}``.
     solver
-        Backend for the initial value problem; :class:`Stiff` for stiff systems.
+        Backend for the initial value problem: by default :class:`Native` code where the equations
+        allow it, else array code (:class:`FixedGrid`). :class:`Stiff` is for stiff systems.
     scales
         Typical magnitude of states that have neither data nor a known initial value.
     time_unit
@@ -61,7 +62,7 @@ class Model:
     kernel: Kernel | Mapping[str, Kernel | None] | None = field(default_factory=SquaredExponential)
     noise: Noise | Mapping[str, Noise] = field(default_factory=Noise)
     transform: Transform | Mapping[str, Transform] = field(default_factory=Identity)
-    solver: Solver = field(default_factory=FixedGrid)
+    solver: Solver | None = None
     scales: Mapping[str, float] = field(default_factory=dict)
     time_unit: float | None = None
 
@@ -83,7 +84,7 @@ class Model:
             for one in given.values() if isinstance(given, Mapping) else [given]:
                 if not isinstance(one, kind) and not (what == "kernel" and one is None):
                     raise ModelError(f"{what} must be an object such as {example}; got {one!r}.")
-        if not isinstance(self.solver, Solver):
+        if self.solver is not None and not isinstance(self.solver, Solver):
             raise ModelError(f"solver must be an object such as Adaptive() or Stiff(); got {self.solver!r}.")
         for name, scale in self.scales.items():
             if not scale > 0:
@@ -112,7 +113,7 @@ class Model:
             "kernel": _describe_each(self.kernel, lambda k: None if k is None else k.describe()),
             "noise": _describe_each(self.noise, lambda n: n.describe()),
             "transform": _describe_each(self.transform, lambda t: type(t).__name__),
-            "solver": {"kind": type(self.solver).__name__, **vars(self.solver)},
+            "solver": None if self.solver is None else {"kind": type(self.solver).__name__, **vars(self.solver)},
             "scales": {s: float(v) for s, v in self.scales.items()},
             "time_unit": self.time_unit,
         }

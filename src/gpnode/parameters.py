@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -33,6 +34,14 @@ class Parameter(eqx.Module):
         return math.prod(self.shape)
 
 
+class Conditional(NamedTuple):
+    """Normal distributions in unconstrained coordinates, by parameter name: the prior itself if ``exact``."""
+
+    centre: Values
+    width: Values
+    exact: bool
+
+
 class Block(eqx.Module):
     """Parameters that share a joint prior. Subclasses are final."""
 
@@ -47,6 +56,14 @@ class Block(eqx.Module):
     @abstractmethod
     def draw(self, key: Array) -> Values:
         """One draw from the prior."""
+
+    @abstractmethod
+    def conditional(self, values: Values, key: Array) -> Conditional:
+        """The prior of what moves the path as normal distributions, given the block's other values.
+
+        Scales that are integrated out elsewhere are drawn. Where the prior is not normal in
+        unconstrained coordinates, a normal distribution near it.
+        """
 
 
 class Independent(Block):
@@ -73,6 +90,28 @@ class Independent(Block):
     def draw(self, key: Array) -> Values:
         keys = jax.random.split(key, max(len(self.names), 1))
         return {name: p.sample(k) for (name, p), k in zip(self.priors.items(), keys, strict=False)}
+
+    def conditional(self, values: Values, key: Array) -> Conditional:
+        near = {name: _normal_near(prior) for name, prior in self.priors.items()}
+        return Conditional(
+            {name: centre for name, (centre, _) in near.items()},
+            {name: width for name, (_, width) in near.items()},
+            exact=all(isinstance(p, dist.Normal | dist.LogNormal) for p in self.dists),
+        )
+
+
+def _normal_near(prior: dist.Distribution) -> tuple[Array, Array]:
+    """Centre and width of a prior in unconstrained coordinates; exact for normal and log-normal ones."""
+    ones = jnp.ones(prior.batch_shape)
+    if prior.support is constraints.real:
+        return 0.0 * ones, ones
+    if isinstance(prior, dist.LogNormal):
+        return prior.loc * ones, prior.scale * ones
+    if prior.support is constraints.positive or prior.support is constraints.nonnegative:
+        centre, width = centre_and_width(prior)
+        var = jnp.log1p((width / centre) ** 2)
+        return jnp.log(centre) - 0.5 * var, jnp.sqrt(var)
+    return 0.0 * ones, 1.8 * ones  # the width of a uniform variable on the logistic scale
 
 
 def unconstraining_transform(prior: dist.Distribution) -> transforms.Transform:
@@ -125,6 +164,15 @@ class Layout(eqx.Module):
             values[p.name] = p.transform(raw)
             log_jacobian += jnp.sum(p.transform.log_abs_det_jacobian(raw, values[p.name]))
         return values, log_jacobian
+
+    def log_jacobian(self, unconstrained: Array, names: tuple[str, ...]) -> Array:
+        """Log Jacobian of the map for the parameters named."""
+        total = jnp.zeros(())
+        for p, where in zip(self.parameters, self.slices().values(), strict=True):
+            if p.name in names:
+                raw = unconstrained[where].reshape(p.shape)
+                total += jnp.sum(p.transform.log_abs_det_jacobian(raw, p.transform(raw)))
+        return total
 
     def unconstrain(self, values: Mapping[str, Array]) -> Array:
         """The vector whose :meth:`constrain` gives ``values``."""

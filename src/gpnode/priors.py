@@ -31,7 +31,7 @@ from numpyro.distributions import (  # noqa: F401  (re-exported for users)
 from numpyro.distributions import Laplace as _LaplaceDistribution
 
 from .errors import ModelError
-from .parameters import Block, Independent, Parameter, Values, unconstraining_transform
+from .parameters import Block, Conditional, Independent, Parameter, Values, unconstraining_transform
 
 # Local scales are integrated out on these nodes of log(lambda); the half-Cauchy density is
 # smooth there, so the trapezoid rule converges geometrically and 81 nodes are plenty.
@@ -166,6 +166,12 @@ class HorseshoeBlock(Block):
         var = self._coefficient_var(values)[jnp.arange(m), node]
         values[self.name] = jnp.sqrt(var) * jax.random.normal(key_coef, (m,))
         return values
+
+    def conditional(self, values: Values, key: Array) -> Conditional:
+        coef = values[self.name]
+        node = jax.random.categorical(key, self._log_joint(values, coef), axis=-1)
+        var = self._coefficient_var(values)[jnp.arange(coef.size), node]
+        return Conditional({self.name: jnp.zeros(coef.size)}, {self.name: jnp.sqrt(var)}, exact=True)
 
     def _coefficient_var(self, values: Values) -> Array:
         """Prior variance of each coefficient at each node; shape (M, nodes)."""

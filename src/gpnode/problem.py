@@ -17,7 +17,7 @@ from .scaling import Scaling
 from .solvers import Solver, Status, Trajectory, local_errors, refine, solve_with_gradient
 
 # Largest embedded error of one step, in scaled units where states are of order one.
-STEP_TOLERANCE = 1e-6
+STEP_TOLERANCE = 1e-5
 _SHORTEST_STEPS = 1000.0  # at most this many steps in a characteristic time
 _MOST_STEPS = 20_000  # in a trajectory
 _NODE_QUANTUM = 32  # grids come in multiples of this, so that similar data share compiled code
@@ -71,6 +71,11 @@ class Problem(eqx.Module):
     def path_blocks(self) -> tuple[Block, ...]:
         """Parameters of the dynamics and unknown initial values: what the path depends on."""
         return (*self.dynamics.blocks, self.initial.block)
+
+    @property
+    def path_names(self) -> tuple[str, ...]:
+        """Names of the parameters that the path itself depends on: not those of their priors."""
+        return (*self.dynamics.parameter_names, *(name for _, _, name in self.initial.unknown))
 
     @property
     def hyper_block(self) -> Independent:

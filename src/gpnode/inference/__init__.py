@@ -1,6 +1,7 @@
 """From a model and data to a posterior: start ladder, sampler, chains."""
 
 from .fit import Laplace, fit
+from .gibbs import Lifted
 from .nuts import NUTS
 
-__all__ = ["NUTS", "Laplace", "fit"]
+__all__ = ["NUTS", "Laplace", "Lifted", "fit"]

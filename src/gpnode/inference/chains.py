@@ -6,19 +6,29 @@ of the result, so that progress, interruption and parallel runs are all the same
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from types import ModuleType
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from threadpoolctl import threadpool_limits
 
 from ..problem import Problem
-from . import nuts
-from .nuts import NUTS, Frame, State, Transition
+from . import gibbs, nuts
+from .frame import Frame
+from .gibbs import Lifted
+from .nuts import NUTS
+
+Sampler = NUTS | Lifted
+State = nuts.State | gibbs.State
+Transition = nuts.Transition | gibbs.Transition
 
 _ROOM = 100  # most steps in a chunk
 _FIRST = 5  # steps in the first one, before the speed is known
@@ -64,11 +74,11 @@ class Chain:
 
 
 def start_chains(
-    problem: Problem, frames: list[Frame], starts: list[np.ndarray], key: Array, settings: NUTS
+    problem: Problem, frames: list[Frame], starts: list[np.ndarray], key: Array, settings: Sampler
 ) -> list[Chain]:
     """Chains before their first step. A chain's key depends on its index alone."""
     return [
-        Chain(i, frame, nuts.init(problem, frame, jnp.asarray(z), jax.random.fold_in(key, i), settings))
+        Chain(i, frame, _kernel(settings).init(problem, frame, jnp.asarray(z), jax.random.fold_in(key, i), settings))
         for i, (frame, z) in enumerate(zip(frames, starts, strict=True))
     ]
 
@@ -76,16 +86,15 @@ def start_chains(
 def run_chains(
     problem: Problem,
     chains: list[Chain],
-    settings: NUTS,
+    settings: Sampler,
     on_progress: Callable[[list[Chain]], None],
     executor: Executor | None = None,
 ) -> bool:
     """Advance all chains to the end. Returns False if interrupted; the chains then hold what there is.
 
-    Without an executor, chains take turns on one worker: a compiled computation already keeps
-    XLA's own threads busy, and two side by side took longer than one after the other.
+    Without an executor, chains run side by side in threads, one per core.
     """
-    own = None if executor else ThreadPoolExecutor(1)
+    own = None if executor else ThreadPoolExecutor(min(len(chains), _cores()))
     pool = executor or own
     assert pool is not None
     total = settings.warmup + settings.draws
@@ -125,9 +134,40 @@ def run_chains(
             own.shutdown(cancel_futures=True)
 
 
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _kernel(settings: Sampler) -> ModuleType:
+    return nuts if isinstance(settings, NUTS) else gibbs
+
+
 def _run_chunk(
-    problem: Problem, frame: Frame, state: State, count: int, settings: NUTS
+    problem: Problem, frame: Frame, state: State, count: int, settings: Sampler
 ) -> tuple[State, Transition, float]:
     begun = time.perf_counter()
-    result = jax.block_until_ready(nuts.chunk(problem, frame, state, jnp.asarray(count), settings, _ROOM))
+    # A second thread of the linear algebra library would only wait, at full speed, for the next small matrix.
+    with threadpool_limits(1, user_api="blas"):
+        result = jax.block_until_ready(chunk(problem, frame, state, jnp.asarray(count), settings, _ROOM))
     return *result, time.perf_counter() - begun
+
+
+@eqx.filter_jit
+def chunk(
+    problem: Problem, frame: Frame, state: State, count: Array, settings: Sampler, room: int
+) -> tuple[State, Transition]:
+    """``count`` steps, at most ``room``; the rest of the returned arrays (room, ...) is empty.
+
+    ``count`` is not baked into the compiled code, so chunks of any length give the same bits.
+    """
+    step = _kernel(settings).step
+    shapes = jax.eval_shape(lambda s: step(problem, frame, s, settings)[1], state)
+    empty = jax.tree.map(lambda s: jnp.zeros((room, *s.shape), s.dtype), shapes)
+
+    def body(carry: tuple[Array, State, Transition]) -> tuple[Array, State, Transition]:
+        i, state, kept = carry
+        state, transition = step(problem, frame, state, settings)
+        return i + 1, state, jax.tree.map(lambda buffer, new: buffer.at[i].set(new), kept, transition)
+
+    _, state, kept = jax.lax.while_loop(lambda c: c[0] < count, body, (jnp.asarray(0), state, empty))
+    return state, kept

@@ -27,7 +27,8 @@ from ..posterior import Posterior
 from ..problem import Problem, log_densities, report_draws
 from ..solvers import Adaptive, Status
 from ..storage import FORMAT
-from .chains import run_chains, start_chains
+from .chains import Sampler, run_chains, start_chains
+from .gibbs import Lifted
 from .nuts import NUTS
 from .progress import Display
 from .start import Start, disperse, find_start
@@ -50,7 +51,7 @@ def fit(
     model: Model,
     data: Observations,
     *,
-    method: NUTS | Laplace | None = None,
+    method: Lifted | NUTS | Laplace | None = None,
     seed: int = 0,
     progress: bool = True,
     executor: Executor | None = None,
@@ -62,7 +63,8 @@ def fit(
     model, data
         What is known, and what was measured.
     method
-        ``NUTS()`` (default) samples the posterior; ``Laplace()`` approximates it quickly.
+        ``Lifted()`` (default) samples the posterior on the surface the data pin down; ``NUTS()`` is the
+        usual sampler, enough for small known forms; ``Laplace()`` approximates quickly.
     seed
         Same seed, same numbers.
     progress
@@ -72,9 +74,9 @@ def fit(
 
     Ctrl-C after the warm-up returns the draws so far, marked as interrupted.
     """
-    method = NUTS() if method is None else method
-    if not isinstance(method, NUTS | Laplace):
-        raise TypeError(f"method must be gpnode.NUTS(...) or gpnode.Laplace(...); got {method!r}.")
+    method = Lifted() if method is None else method
+    if not isinstance(method, Lifted | NUTS | Laplace):
+        raise TypeError(f"method must be gpnode.Lifted(...), gpnode.NUTS(...) or gpnode.Laplace(...); got {method!r}.")
     begun = time.perf_counter()
     identity = {"fingerprint": fingerprint(model, data), "model": model.describe()}
     start_key, spread_key, chain_key = jax.random.split(jax.random.key(seed), 3)
@@ -116,7 +118,7 @@ def fit(
 
 
 def _sample(
-    start: Start, settings: NUTS, spread_key: Array, chain_key: Array, display: Display, executor: Executor | None
+    start: Start, settings: Sampler, spread_key: Array, chain_key: Array, display: Display, executor: Executor | None
 ) -> tuple[np.ndarray, xr.Dataset, dict[str, Any]]:
     display.say("compiling the sampler")
     frames, points = disperse(start, settings.chains, spread_key)

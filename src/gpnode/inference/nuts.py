@@ -16,6 +16,7 @@ from jax import Array
 from numpyro.infer.hmc_util import IntegratorState, build_tree, euclidean_kinetic_energy, warmup_adapter
 
 from ..problem import Problem
+from .frame import Frame
 
 
 @dataclass(frozen=True)
@@ -37,16 +38,6 @@ class NUTS:
                 raise ValueError(f"{name} must be at least {least}; got {getattr(self, name)}.")
         if not 0 < self.target_accept < 1:
             raise ValueError(f"target_accept must lie between 0 and 1; got {self.target_accept}.")
-
-
-class Frame(eqx.Module):
-    """Coordinates the sampler moves in: ``unconstrained = centre + spread @ z``."""
-
-    centre: Array
-    spread: Array
-
-    def point(self, z: Array) -> Array:
-        return self.centre + self.spread @ z
 
 
 class State(NamedTuple):
@@ -139,23 +130,3 @@ def step(problem: Problem, frame: Frame, state: State, settings: NUTS) -> tuple[
         failure=failure,
     )
     return State(z, -tree.z_proposal_pe, -tree.z_proposal_grad, adapted, key, state.step + 1), transition
-
-
-@eqx.filter_jit
-def chunk(
-    problem: Problem, frame: Frame, state: State, count: Array, settings: NUTS, room: int
-) -> tuple[State, Transition]:
-    """``count`` steps, at most ``room``; the rest of the returned arrays (room, ...) is empty.
-
-    ``count`` is not baked into the compiled code, so chunks of any length give the same bits.
-    """
-    shapes = jax.eval_shape(lambda s: step(problem, frame, s, settings)[1], state)
-    empty = jax.tree.map(lambda s: jnp.zeros((room, *s.shape), s.dtype), shapes)
-
-    def body(carry: tuple[Array, State, Transition]) -> tuple[Array, State, Transition]:
-        i, state, kept = carry
-        state, transition = step(problem, frame, state, settings)
-        return i + 1, state, jax.tree.map(lambda buffer, new: buffer.at[i].set(new), kept, transition)
-
-    _, state, kept = jax.lax.while_loop(lambda c: c[0] < count, body, (jnp.asarray(0), state, empty))
-    return state, kept

@@ -11,8 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ..convergence import rank_rhat
-from .chains import Chain
-from .nuts import NUTS
+from .chains import Chain, Sampler
 
 _RHAT_EVERY = 3.0  # seconds; R-hat over all parameters is not free
 _LINE_EVERY = 10.0  # seconds between lines where there is no terminal
@@ -29,6 +28,7 @@ class Display:
         self._begun = time.perf_counter()
         self._last_line = self._last_rhat = -np.inf
         self._rhat: float | None = None
+        self._sampling_since = np.inf
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=28),
@@ -57,8 +57,9 @@ class Display:
         if self._plain:
             self._line(what)
 
-    def chains(self, chains: list[Chain], settings: NUTS) -> None:
+    def chains(self, chains: list[Chain], settings: Sampler) -> None:
         """Show how far the chains are."""
+        self._sampling_since = min(self._sampling_since, time.perf_counter())
         total = (settings.warmup + settings.draws) * len(chains)
         done = sum(c.done for c in chains)
         warming = any(c.done < settings.warmup for c in chains)
@@ -67,8 +68,8 @@ class Display:
         self._bar.update(self._task, description=stage, completed=done, total=total, note=note)
         now = time.perf_counter()
         if self._plain and now - self._last_line > _LINE_EVERY:
-            pace = sum(c.seconds for c in chains) / max(done, 1)
-            self._line(f"{stage}: {done}/{total} steps, about {pace * (total - done):.0f} s left, {note}")
+            left = (now - self._sampling_since) * (total - done) / max(done, 1)
+            self._line(f"{stage}: {done}/{total} steps, about {left:.0f} s left, {note}")
 
     def _note(self, chains: list[Chain]) -> str:
         divergent = sum(int(t.diverging.sum()) for c in chains for t in c.kept)

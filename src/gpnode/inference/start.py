@@ -12,8 +12,8 @@ from jax import Array
 
 from ..errors import StartError
 from ..problem import STEP_TOLERANCE, Problem, log_density
+from .frame import Frame
 from .laplace import Mode, find_mode
-from .nuts import Frame
 from .search import Candidate, SearchResult, search
 
 _MOST_MODES = 3

@@ -3,13 +3,15 @@
 from .adaptive import Adaptive, Stiff
 from .base import Solver, Status, Trajectory, VectorField, solve_with_gradient
 from .fixed_grid import FixedGrid, local_errors, refine
+from .native import Native, unsupported
 
-ALL_SOLVERS = (FixedGrid, Adaptive, Stiff)
+ALL_SOLVERS = (Native, FixedGrid, Adaptive, Stiff)
 
 __all__ = [
     "ALL_SOLVERS",
     "Adaptive",
     "FixedGrid",
+    "Native",
     "Solver",
     "Status",
     "Stiff",
@@ -18,4 +20,5 @@ __all__ = [
     "local_errors",
     "refine",
     "solve_with_gradient",
+    "unsupported",
 ]

@@ -58,6 +58,31 @@ class Solver(eqx.Module):
     def solve_reversible(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Trajectory:
         """The same solution, differentiable in reverse mode."""
 
+    def solve_with_jacobian(
+        self, vector_field: VectorField, params: Any, x0: Array, ts: Array, free_states: tuple[int, ...]
+    ) -> tuple[Trajectory, Array]:
+        """The path and its derivatives (columns, times, states); zero where the solve failed.
+
+        Columns are the flattened parameters, then the initial values of ``free_states``.
+        """
+        theta, run = _as_function(self.solve, vector_field, params, x0, ts, free_states)
+
+        def push(tangent: Array) -> tuple[Trajectory, Array]:
+            found, moved = jax.jvp(run, (theta,), (tangent,))
+            return found, moved.xs
+
+        found, jacobian = jax.vmap(push, out_axes=(None, 0))(jnp.eye(theta.size))
+        return found, jnp.where(found.status == Status.OK, jacobian, 0.0)
+
+    def solve_with_pull_back(
+        self, vector_field: VectorField, params: Any, x0: Array, ts: Array, free_states: tuple[int, ...]
+    ) -> tuple[Trajectory, Callable[[Array], Array]]:
+        """The path and the function from a cotangent (times, states) of it to one of the columns."""
+        theta, run = _as_function(self.solve_reversible, vector_field, params, x0, ts, free_states)
+        found, pull = jax.vjp(run, theta)
+        zeros = [jnp.zeros(jnp.shape(a), jax.dtypes.float0) for a in (found.status, found.num_steps)]
+        return found, jax.tree_util.Partial(lambda cotangent, pull: pull(Trajectory(cotangent, *zeros))[0], pull=pull)
+
     @property
     def reverses(self) -> bool:
         """Whether :meth:`solve_reversible` is safe to differentiate after a failed solve."""
@@ -90,42 +115,47 @@ def solve_with_gradient(
     there are many; a failed solve has gradient zero. ``free_states`` are the states whose
     initial value is unknown: no others get a sensitivity.
     """
-    flat, unravel = ravel_pytree(params)
+    theta, _ = _as_function(solver.solve, vector_field, params, x0, ts, free_states)
+    _, unravel = ravel_pytree(params)
     free = jnp.asarray(free_states, dtype=int)
-    theta = jnp.concatenate([flat, x0[free]])
+    num_params = theta.size - len(free_states)
     forward = theta.size <= _FORWARD_LIMIT or not solver.reverses
 
+    def system(theta: Array, x0: Array, ts: Array) -> tuple[Any, ...]:
+        return vector_field, unravel(theta[:num_params]), x0.at[free].set(theta[num_params:]), ts
+
     def run(theta: Array, x0: Array, ts: Array) -> Trajectory:
-        solve = solver.solve if forward else solver.solve_reversible
-        return solve(vector_field, unravel(theta[: flat.size]), x0.at[free].set(theta[flat.size :]), ts)
+        return (solver.solve if forward else solver.solve_reversible)(*system(theta, x0, ts))
 
     path = jax.custom_vjp(run)
 
     def path_fwd(theta: Array, x0: Array, ts: Array) -> tuple[Trajectory, Any]:
-        if forward:
-            found, jacobian = _jacobian_forward(lambda th: run(th, x0, ts), theta)
-            return found, (jacobian, found.status)
-        found, pull_back = jax.vjp(lambda th: run(th, x0, ts), theta)
-        return found, (pull_back, found.status)
+        differentiate = solver.solve_with_jacobian if forward else solver.solve_with_pull_back
+        found, derivative = differentiate(*system(theta, x0, ts), free_states)  # type: ignore[call-arg]
+        return found, (derivative, found.status)
 
     def path_bwd(residuals: Any, cotangent: Trajectory) -> tuple[Array, None, None]:
         derivative, status = residuals
-        if forward:
-            gradient = jnp.einsum("ptd,td->p", derivative, cotangent.xs)
-        else:
-            (gradient,) = derivative(cotangent)
+        gradient = jnp.einsum("ptd,td->p", derivative, cotangent.xs) if forward else derivative(cotangent.xs)
         return jnp.where(status == Status.OK, gradient, 0.0), None, None
 
     path.defvjp(path_fwd, path_bwd)
     return path(theta, jax.lax.stop_gradient(x0), ts)
 
 
-def _jacobian_forward(run: Callable[[Array], Trajectory], theta: Array) -> tuple[Trajectory, Array]:
-    """The path and its derivatives (parameters, times, states) by pushing a basis forward."""
+def _as_function(
+    solve: Callable[..., Trajectory],
+    vector_field: VectorField,
+    params: Any,
+    x0: Array,
+    ts: Array,
+    free_states: tuple[int, ...],
+) -> tuple[Array, Callable[[Array], Trajectory]]:
+    """Parameters and free initial values as one vector, and the path as a function of it."""
+    flat, unravel = ravel_pytree(params)
+    free = jnp.asarray(free_states, dtype=int)
 
-    def push(tangent: Array) -> tuple[Trajectory, Array]:
-        found, moved = jax.jvp(run, (theta,), (tangent,))
-        return found, moved.xs
+    def run(theta: Array) -> Trajectory:
+        return solve(vector_field, unravel(theta[: flat.size]), x0.at[free].set(theta[flat.size :]), ts)
 
-    found, jacobian = jax.vmap(push, out_axes=(None, 0))(jnp.eye(theta.size))
-    return found, jnp.where(found.status == Status.OK, jacobian, 0.0)
+    return jnp.concatenate([flat, x0[free]]), run

@@ -1,0 +1,257 @@
+"""The default sampler: what moves the path, and what does not, take turns.
+
+Parameters of the equations and unknown initial values move on the lifted surface
+(:mod:`.lifted`), given covariances and prior scales. Everything else (Gaussian-process
+parameters, noise, global scales of the horseshoe) moves by NUTS given the path, which then costs no solve.
+Local scales of the horseshoe, integrated out elsewhere, are drawn anew before each move of the path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpyro.infer.hmc_util import IntegratorState, build_tree, dual_averaging, euclidean_kinetic_energy
+
+from ..parameters import Conditional, Values
+from ..problem import Problem
+from . import lifted
+from .frame import Frame
+
+_WHOLE_TURN = 1.6  # a path turns by about a right angle: where all is normal, the end is independent of the start
+_MOST_ROTATIONS = 16
+_PATH_ACCEPT, _REST_ACCEPT = 0.65, 0.85  # what step sizes aim at
+_REST_DEPTH = 5
+_DIVERGENCE = 1000.0
+
+
+@dataclass(frozen=True)
+class Lifted:
+    """Settings of the default sampler. Step sizes find themselves while warming up."""
+
+    draws: int = 2500
+    warmup: int = 500
+    chains: int = 4
+
+    def __post_init__(self) -> None:
+        for name, least in (("draws", 4), ("warmup", 20), ("chains", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}; got {getattr(self, name)}.")
+
+
+class State(NamedTuple):
+    """Everything needed to go on. ``turn`` and ``stride`` adapt the logarithms of the two step sizes."""
+
+    unconstrained: Array
+    turn: Any
+    stride: Any
+    rest_spread: Array
+    key: Array
+    step: Array
+
+
+class Transition(NamedTuple):
+    """What one step leaves behind. ``landed`` is False if a rotation could not be completed or retraced."""
+
+    draw: Array
+    log_density: Array
+    accept_prob: Array
+    step_size: Array
+    num_steps: Array
+    landed: Array
+    diverging: Array
+    failure: Array
+
+
+_adapt_init, _adapt_update = dual_averaging(t0=10, kappa=0.75, gamma=0.1)
+
+
+@eqx.filter_jit
+def init(problem: Problem, frame: Frame, z: Array, key: Array, settings: Lifted) -> State:
+    """The state before the first step."""
+    _, rest = _split(problem)
+    # Curvature of the rest given the path: what the normal approximation says with the path held fixed.
+    whole = jnp.linalg.inv(frame.spread @ frame.spread.T)
+    rest_spread = jnp.linalg.cholesky(jnp.linalg.inv(whole[rest][:, rest])) if rest.size else jnp.zeros((0, 0))
+    turn, stride = (_adapt_init(jnp.log(size)) for size in (0.3, 0.5))
+    return State(frame.point(z), turn, stride, rest_spread, key, jnp.asarray(0))
+
+
+def step(problem: Problem, frame: Frame, state: State, settings: Lifted) -> tuple[State, Transition]:
+    """One round: local scales, path, rest."""
+    key, scale_key, jitter_key, path_key, rest_key = jax.random.split(state.key, 5)
+    warming = state.step < settings.warmup
+    jitter = jax.random.uniform(jitter_key, (2,), minval=0.7, maxval=1.1)
+    angle, size = (
+        jitter[i] * jnp.exp(jnp.where(warming, adapt[0], adapt[1]))
+        for i, adapt in enumerate((state.turn, state.stride))
+    )
+    angle = jnp.clip(angle, 0.01, _WHOLE_TURN)
+    rotations = jnp.clip(jnp.round(_WHOLE_TURN / angle), 1, _MOST_ROTATIONS).astype(int)
+
+    u, moved = _move_path(problem, state.unconstrained, scale_key, path_key, angle, rotations)
+    u, tree_accept, value, rest_diverging = _move_rest(problem, state.rest_spread, u, rest_key, size)
+
+    def adapt(old: Any, target: float, accept: Array) -> Any:
+        new = _adapt_update(target - accept, old)
+        return jax.tree.map(lambda a, b: jnp.where(warming, a, b), new, old)
+
+    transition = Transition(
+        draw=u,
+        log_density=value,
+        accept_prob=moved.accept_prob,
+        step_size=angle,
+        num_steps=rotations,
+        landed=moved.landed,
+        diverging=rest_diverging | (moved.energy_error > _DIVERGENCE),
+        failure=jnp.asarray(0),
+    )
+    turn = adapt(state.turn, _PATH_ACCEPT, moved.accept_prob)
+    stride = adapt(state.stride, _REST_ACCEPT, tree_accept)
+    return State(u, turn, stride, state.rest_spread, key, state.step + 1), transition
+
+
+def _split(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Positions in the unconstrained vector of what moves the path, and of the rest."""
+    slices = problem.layout.slices()
+    moving = [np.arange(slices[n].start, slices[n].stop) for n in problem.path_names]
+    path = np.concatenate([np.zeros(0, dtype=int), *moving])
+    return path, np.setdiff1d(np.arange(problem.size), path)
+
+
+# -- the path given the rest --------------------------------------------------------------
+
+
+def _move_path(
+    problem: Problem, u: Array, scale_key: Array, key: Array, angle: Array, rotations: Array
+) -> tuple[Array, lifted.Moved]:
+    where, _ = _split(problem)
+    values = problem.constrain(u)
+    conditionals = [
+        block.conditional(values, k)
+        for block, k in zip(problem.path_blocks, jax.random.split(scale_key, len(problem.path_blocks)), strict=True)
+    ]
+    centre, width = _gather(problem, conditionals)
+    whiteners = [problem.channels[b.channel].whitener(values, b.gp_times) for b in problem.measured]
+
+    def place(x: Array) -> Array:
+        return u.at[where].set(centre + width * x)
+
+    def raw(x: Array) -> tuple[Array, Array]:
+        residuals, status = problem.residuals(problem.solve_until(problem.constrain(place(x)), jnp.ones(())))
+        return jnp.concatenate(residuals), status
+
+    def whiten(stacked: Array) -> Array:
+        ends = np.cumsum([0, *(b.y.size for b in problem.measured)])
+        return jnp.concatenate(
+            [
+                w @ stacked[a:b] if w.ndim else w * stacked[a:b]
+                for w, a, b in zip(whiteners, ends, ends[1:], strict=False)
+            ]
+        )
+
+    def residuals(x: Array) -> tuple[Array, Array]:
+        found, status = raw(x)
+        return whiten(found), status
+
+    def evaluate(x: Array) -> tuple[Array, Array, Array]:
+        def twice(x: Array) -> tuple[Array, tuple[Array, Array]]:
+            found, status = raw(x)
+            return found, (found, status)
+
+        slope, (found, status) = jax.jacfwd(twice, has_aux=True)(x)
+        return whiten(found), whiten(slope), status
+
+    def excess(x: Array) -> Array:
+        """Log prior beyond the normal distributions that ``x`` is measured in."""
+        at = problem.constrain(place(x))
+        total = jnp.zeros(())
+        for block, conditional in zip(problem.path_blocks, conditionals, strict=True):
+            if not conditional.exact:
+                total += block.log_prior(at) + problem.layout.log_jacobian(place(x), tuple(conditional.centre))
+        return total + (0.0 if all(c.exact for c in conditionals) else 0.5 * _norm(problem, conditionals, x))
+
+    surface = lifted.Surface(residuals, evaluate, jax.value_and_grad(excess))
+    point = surface.point((u[where] - centre) / width)
+    moved = lifted.move(surface, point, key, angle, rotations)
+    return place(moved.x), moved
+
+
+def _gather(problem: Problem, conditionals: list[Conditional]) -> tuple[Array, Array]:
+    """Centre and width of each number that moves the path, in the order of :func:`_split`."""
+    centres: Values = {}
+    widths: Values = {}
+    for conditional in conditionals:
+        centres |= conditional.centre
+        widths |= conditional.width
+    return tuple(  # type: ignore[return-value]
+        jnp.concatenate([jnp.zeros(0), *(jnp.ravel(found[n]) for n in problem.path_names)])
+        for found in (centres, widths)
+    )
+
+
+def _norm(problem: Problem, conditionals: list[Conditional], x: Array) -> Array:
+    """Squared length of ``x`` over the blocks whose prior is not normal."""
+    rough = {n for c in conditionals if not c.exact for n in c.centre}
+    sizes = {p.name: p.size for p in problem.layout.parameters}
+    mask = np.concatenate([np.zeros(0), *(np.full(sizes[n], float(n in rough)) for n in problem.path_names)])
+    return jnp.sum(mask * x**2)
+
+
+# -- the rest given the path --------------------------------------------------------------
+
+
+def _move_rest(problem: Problem, spread: Array, u: Array, key: Array, size: Array) -> tuple[Array, Array, Array, Array]:
+    """New vector, acceptance, log density of the posterior there, and whether the tree diverged."""
+    _, where = _split(problem)
+    residuals, _ = problem.residuals(problem.solve_until(problem.constrain(u), jnp.ones(())))
+
+    def log_density(z: Array) -> Array:
+        at = u.at[where].add(spread @ z) if where.size else u
+        values = problem.constrain(at)
+        parts = [
+            problem.channels[b.channel].log_density(values, b.gp_times, r)
+            for b, r in zip(problem.measured, residuals, strict=True)
+        ]
+        return problem.log_prior(at) + sum(parts, jnp.zeros(()))
+
+    if not where.size:
+        return u, jnp.asarray(_REST_ACCEPT), log_density(jnp.zeros(0)), jnp.asarray(False)
+
+    def potential(z: Array) -> tuple[Array, Array]:
+        value, gradient = jax.value_and_grad(log_density)(z)
+        sound = jnp.isfinite(value)
+        return jnp.where(sound, -value, jnp.inf), jnp.where(sound & jnp.isfinite(gradient), -gradient, 0.0)
+
+    z, moved = _nuts_step(potential, jnp.zeros(where.size), key, size)
+    return (
+        u.at[where].add(spread @ z),
+        moved.sum_accept_probs / moved.num_proposals,
+        -moved.z_proposal_pe,
+        moved.diverging,
+    )
+
+
+def _nuts_step(
+    potential: Callable[[Array], tuple[Array, Array]], z: Array, key: Array, size: Array
+) -> tuple[Array, Any]:
+    momentum_key, tree_key = jax.random.split(key)
+
+    def leapfrog(size: Array, inverse_mass: Array, at: Any) -> IntegratorState:
+        z, r, _, gradient = at
+        r = r - 0.5 * size * gradient
+        z = z + size * r
+        energy, gradient = potential(z)
+        return IntegratorState(z, r - 0.5 * size * gradient, energy, gradient)
+
+    start = IntegratorState(z, jax.random.normal(momentum_key, z.shape), *potential(z))
+    tree = build_tree(
+        leapfrog, euclidean_kinetic_energy, start, jnp.ones(z.size), size, tree_key, max_tree_depth=_REST_DEPTH
+    )
+    return tree.z_proposal, tree

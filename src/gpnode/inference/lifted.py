@@ -1,0 +1,217 @@
+"""Hamiltonian moves on the graph of the residuals: what samples paths whose data pin them down.
+
+Data constrain some combinations of parameters a thousand times more tightly than others, and the
+tight directions turn as the loose ones move, so no fixed metric suits the posterior. Lifting cures
+that. With ``x`` the parameters in units of their prior and ``r(x)`` the residuals in units of their
+covariance, the posterior is exp(-|x|²/2 - |r(x)|²/2): a standard normal density in the space of
+pairs (x, r), restricted to the surface r = r(x). A free motion in that space is a rotation; a step
+is a rotation brought back to the surface along its normals, which Newton's method does in as many
+unknowns as there are parameters. Where the path is linear in the parameters this is exact however
+tight the data are; the remaining error goes into the acceptance probability.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+_MOST_ITERATIONS = 20
+_HALVINGS = 6
+_WORSE = 1.0  # Broyden's method gives up when an iteration multiplies the mismatch by this
+_SOLVED = 1e-6  # in units of the posterior's own width, as are all distances here
+_RETURNED = 1e-3
+
+
+class Point(NamedTuple):
+    """A place on the surface.
+
+    ``x`` (n,), ``r`` (m,) residuals, ``slope`` (m, n) their Jacobian, ``metric`` (n, n) = 1 + slope'
+    slope, ``factor`` its lower Cholesky factor, ``excess`` and ``push`` the log density beyond the
+    standard normal one and its gradient, ``status`` of the solve.
+    """
+
+    x: Array
+    r: Array
+    slope: Array
+    metric: Array
+    factor: Array
+    excess: Array
+    push: Array
+    status: Array
+
+    @property
+    def sound(self) -> Array:
+        return (self.status == 0) & jnp.isfinite(self.excess) & jnp.all(jnp.isfinite(self.factor))
+
+    def potential(self) -> Array:
+        """Minus the log density on the surface, whose area element is sqrt(det(metric))."""
+        half_log_det = jnp.sum(jnp.log(jnp.diag(self.factor)))
+        return 0.5 * (self.x @ self.x + self.r @ self.r) + half_log_det - self.excess
+
+    def kinetic(self, v: Array) -> Array:
+        return 0.5 * v @ self.metric @ v
+
+
+Residuals = Callable[[Array], tuple[Array, Array]]
+"""From ``x`` to the residuals (m,) and the status of the solve."""
+
+
+class Surface(NamedTuple):
+    """The residuals alone; with their Jacobian; what the prior has beyond a standard normal, with its gradient."""
+
+    residuals: Callable[[Array], tuple[Array, Array]]
+    evaluate: Callable[[Array], tuple[Array, Array, Array]]
+    excess: Callable[[Array], tuple[Array, Array]]
+
+    def point(self, x: Array) -> Point:
+        r, slope, status = self.evaluate(x)
+        metric = jnp.eye(x.size) + slope.T @ slope
+        excess, push = self.excess(x)
+        return Point(x, r, slope, metric, jnp.linalg.cholesky(metric), excess, push, status)
+
+
+def _solve_metric(at: Point, b: Array) -> Array:
+    return jax.scipy.linalg.cho_solve((at.factor, True), b)
+
+
+def draw_velocity(at: Point, key: Array) -> Array:
+    """Standard normal in the tangent space."""
+    z = jax.random.normal(key, at.x.shape)
+    return jax.scipy.linalg.solve_triangular(at.factor, z, lower=True, trans=1)
+
+
+def rotate(surface: Surface, at: Point, v: Array, angle: Array) -> tuple[Array, Array]:
+    """Where a rotation by ``angle`` meets the surface again: ``x``, and whether it was found."""
+    wanted = jnp.cos(angle) * (at.x + at.slope.T @ at.r) + jnp.sin(angle) * (at.metric @ v)
+    return _land(surface, at, wanted)
+
+
+def carry_velocity(at: Point, to: Point, angle: Array) -> Array:
+    """Velocity after the rotation that led from ``at`` to ``to``."""
+    # The velocity before, with the push along the normals that kept the motion on the surface.
+    dx, dr = ((b - jnp.cos(angle) * a) / jnp.sin(angle) for a, b in ((at.x, to.x), (at.r, to.r)))
+    ax, ar = jnp.cos(angle) * dx - jnp.sin(angle) * at.x, jnp.cos(angle) * dr - jnp.sin(angle) * at.r
+    return _solve_metric(to, ax + to.slope.T @ ar)
+
+
+def _land(surface: Surface, at: Point, wanted: Array) -> tuple[Array, Array]:
+    """Solve x + slope(at)' r(x) = wanted. Coordinates are those in which the metric at the start is the identity."""
+
+    def place(z: Array) -> Array:
+        return at.x + jax.scipy.linalg.solve_triangular(at.factor, z, lower=True, trans=1)
+
+    def mismatch(x: Array, r: Array, status: Array) -> tuple[Array, Array]:
+        gap = jax.scipy.linalg.solve_triangular(at.factor, x + at.slope.T @ r - wanted, lower=True)
+        size = jnp.sqrt(gap @ gap)
+        return gap, jnp.where((status == 0) & jnp.isfinite(size), size, jnp.inf)
+
+    def value(z: Array) -> tuple[Array, Array]:
+        x = place(z)
+        return mismatch(x, *surface.residuals(x))
+
+    def value_and_slope(z: Array) -> tuple[Array, Array, Array]:
+        x = place(z)
+        r, slope, status = surface.evaluate(x)
+        by_x = jnp.eye(x.size) + at.slope.T @ slope
+        half = jax.scipy.linalg.solve_triangular(at.factor, by_x, lower=True)
+        return *mismatch(x, r, status), jax.scipy.linalg.solve_triangular(at.factor, half.T, lower=True).T
+
+    gap, size = mismatch(at.x, at.r, at.status)
+    z, solved = _broyden(value, gap, size)
+    z, solved = jax.lax.cond(solved, lambda: (z, solved), lambda: _newton(value_and_slope, gap, size))
+    return place(z), solved
+
+
+def _broyden(value: Callable[[Array], tuple[Array, Array]], gap: Array, size: Array) -> tuple[Array, Array]:
+    """Root from zero without derivatives, which are near the identity. Quick, and gives up at once if it gets worse."""
+
+    def body(carry: Any) -> Any:
+        i, z, gap, size, inverse, _ = carry
+        step = -inverse @ gap
+        new_gap, new_size = value(z + step)
+        change = inverse @ (new_gap - gap)
+        inverse = inverse + jnp.outer(step - change, step @ inverse) / (step @ change)
+        return i + 1, z + step, new_gap, new_size, inverse, new_size < _WORSE * size
+
+    def unfinished(carry: Any) -> Array:
+        i, _, _, size, _, hopeful = carry
+        return (i < _MOST_ITERATIONS) & hopeful & (size > _SOLVED)
+
+    start = (jnp.asarray(0), jnp.zeros_like(gap), gap, size, jnp.eye(gap.size), jnp.asarray(True))
+    _, z, _, size, _, _ = jax.lax.while_loop(unfinished, body, start)
+    return z, size <= _SOLVED
+
+
+def _newton(value_and_slope: Callable[[Array], tuple[Array, ...]], gap: Array, size: Array) -> tuple[Array, Array]:
+    """Root from zero by Newton's method; a step that makes it worse, or cannot be solved, is halved."""
+
+    def body(carry: Any) -> Any:
+        i, z, size, fraction, step = carry
+        new_gap, new_size, slope = value_and_slope(z + fraction * step)
+        better = new_size < (1.0 - 0.1 * fraction) * size
+        newton = -jnp.linalg.solve(jnp.where(better, slope, jnp.eye(gap.size)), jnp.where(better, new_gap, 0.0))
+        return (
+            i + 1,
+            jnp.where(better, z + fraction * step, z),
+            jnp.where(better, new_size, size),
+            jnp.where(better, 1.0, 0.5 * fraction),
+            jnp.where(better, newton, step),
+        )
+
+    def unfinished(carry: Any) -> Array:
+        i, _, size, fraction, _ = carry
+        return (i < _MOST_ITERATIONS) & (size > _SOLVED) & (fraction > 0.5**_HALVINGS)
+
+    start = (jnp.asarray(0), jnp.zeros_like(gap), size, jnp.asarray(1.0), -gap)
+    _, z, size, _, _ = jax.lax.while_loop(unfinished, body, start)
+    return z, size <= _SOLVED
+
+
+class Moved(NamedTuple):
+    """Outcome of a move: where it ended, how likely that was to be accepted, whether every rotation worked."""
+
+    x: Array
+    accept_prob: Array
+    energy_error: Array
+    landed: Array
+
+
+def move(surface: Surface, at: Point, key: Array, angle: Array, rotations: Array) -> Moved:
+    """One transition of ``rotations`` rotations by ``angle``, accepted or not."""
+    velocity_key, accept_key = jax.random.split(key)
+    v = draw_velocity(at, velocity_key)
+    before = at.potential() + at.kinetic(v)
+
+    def body(carry: tuple[Array, Point, Array, Array]) -> tuple[Array, Point, Array, Array]:
+        i, p, v, _ = carry
+        return i + 1, *_checked_step(surface, p, v, angle)
+
+    def unfinished(carry: tuple[Array, Point, Array, Array]) -> Array:
+        i, _, _, landed = carry
+        return (i < rotations) & landed
+
+    _, end, v, landed = jax.lax.while_loop(unfinished, body, (jnp.asarray(0), at, v, at.sound))
+    error = end.potential() + end.kinetic(v) - before
+    accept = jnp.where(landed & jnp.isfinite(error), jnp.minimum(1.0, jnp.exp(-error)), 0.0)
+    taken = jax.random.uniform(accept_key) < accept
+    return Moved(jnp.where(taken, end.x, at.x), accept, jnp.where(landed, error, 0.0), landed)
+
+
+def _checked_step(surface: Surface, p: Point, v: Array, angle: Array) -> tuple[Point, Array, Array]:
+    """A step that can be retraced: otherwise it would not leave the posterior unchanged."""
+    v = v + 0.5 * angle * _solve_metric(p, p.push)
+    x, found = rotate(surface, p, v, angle)
+
+    def arrive() -> tuple[Point, Array, Array]:
+        there = surface.point(x)
+        arrived = carry_velocity(p, there, angle)
+        back, returned = rotate(surface, there, -arrived, angle)
+        off = p.factor.T @ (back - p.x)
+        ok = there.sound & returned & (off @ off < _RETURNED**2)
+        return there, arrived + 0.5 * angle * _solve_metric(there, there.push), ok
+
+    return jax.lax.cond(found, arrive, lambda: (p, v, found))

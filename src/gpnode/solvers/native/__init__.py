@@ -1,0 +1,6 @@
+"""Native code for vector fields written in jax.numpy."""
+
+from .scalar_code import Unsupported
+from .solver import Native, unsupported
+
+__all__ = ["Native", "Unsupported", "unsupported"]

@@ -1,0 +1,97 @@
+"""Compiled functions that XLA can call: typed FFI handlers written in numba, no C compiler needed.
+
+XLA hands a handler the address of a *call frame*, a C structure of 8-byte words. The positions
+below are those of the typed FFI's binary interface, version 0.x.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import jax
+from llvmlite import ir
+from numba import carray, njit, types
+from numba.extending import intrinsic
+
+_EXTENSION, _ARGUMENTS, _RESULTS = 1, 9, 14  # words of the call frame
+_DATA, _RANK, _DIMENSIONS = 3, 4, 5  # words of a buffer
+_EXTENSION_TYPE, _IS_METADATA, _METADATA, _VERSION = 1, 1, 3, 3  # of the extension, and of the metadata it points to
+_LOW_HALF = 0xFFFFFFFF  # the type is a 32-bit number; what follows it is undefined
+_API_VERSION = 0 | (3 << 32)  # major, minor
+
+SIGNATURE = types.int64(types.int64)
+"""Signature of a handler: address of the call frame in, zero (no error) out."""
+
+
+@intrinsic
+def _doubles_at(typingctx: Any, address: Any) -> Any:
+    return _pointer_cast(types.float64)
+
+
+@intrinsic
+def _words_at(typingctx: Any, address: Any) -> Any:
+    return _pointer_cast(types.int64)
+
+
+def _pointer_cast(element: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        target = ir.PointerType(context.get_value_type(element))
+        return builder.inttoptr(args[0], target)
+
+    return types.CPointer(element)(types.int64), codegen
+
+
+@njit
+def words(address: int, count: int) -> Any:
+    """View of ``count`` 8-byte integers at ``address``."""
+    return carray(_words_at(address), (count,))
+
+
+@njit
+def is_registration(frame_address: int) -> bool:
+    """Whether XLA only asks which version of the interface the handler speaks; answers it if so."""
+    address = words(frame_address, 16)[_EXTENSION]
+    if address == 0 or (words(address, 4)[_EXTENSION_TYPE] & _LOW_HALF) != _IS_METADATA:
+        return False
+    words(words(address, 4)[_METADATA], 4)[_VERSION] = _API_VERSION
+    return True
+
+
+@njit
+def _buffer(frame_address: int, kind: int, index: int) -> int:
+    return words(words(frame_address, 16)[kind], 64)[index]
+
+
+@njit
+def argument(frame_address: int, index: int) -> Any:
+    """Flat view of an argument of type float64."""
+    return _flat(_buffer(frame_address, _ARGUMENTS, index))
+
+
+@njit
+def result(frame_address: int, index: int) -> Any:
+    """Flat view of a result of type float64."""
+    return _flat(_buffer(frame_address, _RESULTS, index))
+
+
+@njit
+def last_dimension(frame_address: int, index: int) -> int:
+    """Length of the last axis of an argument."""
+    found = words(_buffer(frame_address, _ARGUMENTS, index), 8)
+    return words(found[_DIMENSIONS], found[_RANK])[found[_RANK] - 1]
+
+
+@njit
+def _flat(buffer_address: int) -> Any:
+    found = words(buffer_address, 8)
+    size = 1
+    for dimension in words(found[_DIMENSIONS], found[_RANK]):
+        size *= dimension
+    return carray(_doubles_at(found[_DATA]), (size,))
+
+
+def register(name: str, handler: Any) -> None:
+    """Make a compiled handler callable from JAX under ``name``. It must outlive every caller."""
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(handler.address)
+    jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(function), platform="cpu")

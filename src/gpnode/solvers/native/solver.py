@@ -1,0 +1,105 @@
+"""The native backend behind the solver seam."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.flatten_util import ravel_pytree
+
+from ..base import Solver, Trajectory, VectorField
+from .generate import handler
+from .scalar_code import Unsupported
+
+_SOLUTION, _SENSITIVITIES, _GRADIENT = 0.0, 1.0, 2.0  # as in the driver
+
+
+class Native(Solver):
+    """Fifth-order explicit Runge–Kutta compiled to machine code: the default on a CPU.
+
+    One step per interval of ``ts``, cut into shorter ones where the error estimate (relative to
+    states of order one) exceeds ``tolerance``.
+    """
+
+    tolerance: float = eqx.field(static=True, default=2e-5)
+    max_steps: int = eqx.field(static=True, default=50_000)
+
+    def solve(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Trajectory:
+        every = tuple(range(x0.size))
+
+        @jax.custom_jvp
+        def path(theta: Array, x0: Array) -> Trajectory:
+            return self._call(_SOLUTION, vector_field, unravel(theta), x0, ts, every)[0]
+
+        @path.defjvp
+        def path_jvp(at: tuple[Array, Array], by: tuple[Array, Array]) -> tuple[Trajectory, Trajectory]:
+            theta, x0 = at
+            found, jacobian = self.solve_with_jacobian(vector_field, unravel(theta), x0, ts, every)
+            moved = jnp.einsum("ptd,p->td", jacobian, jnp.concatenate(by))
+            still = [jnp.zeros(jnp.shape(a), jax.dtypes.float0) for a in (found.status, found.num_steps)]
+            return found, Trajectory(moved, *still)
+
+        theta, unravel = ravel_pytree(params)
+        return path(theta, x0)
+
+    def solve_reversible(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Trajectory:
+        return self.solve(vector_field, params, x0, ts)
+
+    def solve_with_jacobian(
+        self, vector_field: VectorField, params: Any, x0: Array, ts: Array, free_states: tuple[int, ...]
+    ) -> tuple[Trajectory, Array]:
+        return self._call(_SENSITIVITIES, vector_field, params, x0, ts, free_states)
+
+    def solve_with_pull_back(
+        self, vector_field: VectorField, params: Any, x0: Array, ts: Array, free_states: tuple[int, ...]
+    ) -> tuple[Trajectory, Callable[[Array], Array]]:
+        def pull_back(cotangent: Array, params: Any, x0: Array, ts: Array) -> Array:
+            return self._call(_GRADIENT, vector_field, params, x0, ts, free_states, cotangent)[1]
+
+        found, _ = self._call(_SOLUTION, vector_field, params, x0, ts, free_states)
+        return found, jax.tree_util.Partial(pull_back, params=params, x0=x0, ts=ts)
+
+    @property
+    def follows_grid(self) -> bool:
+        return True
+
+    def _call(
+        self,
+        what: float,
+        vector_field: VectorField,
+        params: Any,
+        x0: Array,
+        ts: Array,
+        free: tuple[int, ...],
+        cotangent: Array | None = None,
+    ) -> tuple[Trajectory, Array]:
+        """The path and what was asked for besides: nothing, the Jacobian (columns, times, states), a gradient."""
+        flat, _ = ravel_pytree(params)
+        found = handler(vector_field, params, x0.size, free)
+        columns = flat.size + len(free)
+        extra = {_SOLUTION: (0,), _SENSITIVITIES: (ts.size, x0.size, columns), _GRADIENT: (columns,)}[what]
+        inputs = jnp.concatenate([flat, *(jnp.ravel(h).astype(float) for h in found.hoisted)])
+        if cotangent is None:
+            cotangent = jnp.zeros((0, x0.size))
+        xs, report, extra_values = jax.ffi.ffi_call(
+            found.name,
+            tuple(jax.ShapeDtypeStruct(s, jnp.float64) for s in ((ts.size, x0.size), (2,), extra)),
+            vmap_method="broadcast_all",
+        )(jnp.asarray([what, self.tolerance, self.max_steps]), inputs, x0, ts, cotangent)
+        path = Trajectory(xs, report[0].astype(int), report[1].astype(int))
+        return path, jnp.moveaxis(extra_values, -1, 0)
+
+
+def unsupported(vector_field: VectorField, params: Any, states: int) -> str | None:
+    """Why the native backend cannot solve this system, or ``None`` if it can."""
+    if jax.default_backend() != "cpu":
+        return f"computations run on the {jax.default_backend().upper()}"
+    try:
+        handler(vector_field, params, states, ())
+    except Unsupported as error:
+        return str(error)
+    return None
