@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from jax import Array
+from tinygp.kernels import quasisep
 
 from .errors import ModelError
 from .parameters import Values
@@ -44,6 +45,10 @@ class Kernel(eqx.Module):
     def describe(self) -> dict[str, Any]:
         """Settings, for records."""
 
+    def quasiseparable(self, values: Values, prefix: str) -> quasisep.Quasisep | None:
+        """The same kernel in a form whose cost grows linearly with the number of times, if it has one."""
+        return None
+
     def __add__(self, other: Kernel) -> Kernel:
         return KernelSum(self, other)
 
@@ -71,11 +76,14 @@ class Stationary(Kernel):
         kinds = {"variance": "variance", "length_scale": "time", "period": "time"}
         return {f"{prefix}.{n}": kinds.get(n, "none") for n in self.hyperparameters()}
 
-    def matrix(self, values: Values, prefix: str, t1: Array, t2: Array) -> Array:
-        hyper = {
+    def _values(self, values: Values, prefix: str) -> dict[str, Array]:
+        return {
             n: values[f"{prefix}.{n}"] if isinstance(h, dist.Distribution) else jnp.asarray(h)
             for n, h in self.hyperparameters().items()
         }
+
+    def matrix(self, values: Values, prefix: str, t1: Array, t2: Array) -> Array:
+        hyper = self._values(values, prefix)
         return hyper["variance"] * self.shape(hyper, jnp.abs(t1[:, None] - t2[None, :]))
 
     def describe(self) -> dict[str, Any]:
@@ -110,6 +118,10 @@ class Matern12(Stationary):
     variance: Hyper = _DEFAULT_VARIANCE
     length_scale: Hyper = _DEFAULT_LENGTH
 
+    def quasiseparable(self, values: Values, prefix: str) -> quasisep.Quasisep:
+        hyper = self._values(values, prefix)
+        return quasisep.Exp(scale=hyper["length_scale"], sigma=jnp.sqrt(hyper["variance"]))
+
     def shape(self, hyper: dict[str, Array], lag: Array) -> Array:
         return jnp.exp(-lag / hyper["length_scale"])
 
@@ -119,6 +131,10 @@ class Matern32(Stationary):
 
     variance: Hyper = _DEFAULT_VARIANCE
     length_scale: Hyper = _DEFAULT_LENGTH
+
+    def quasiseparable(self, values: Values, prefix: str) -> quasisep.Quasisep:
+        hyper = self._values(values, prefix)
+        return quasisep.Matern32(scale=hyper["length_scale"], sigma=jnp.sqrt(hyper["variance"]))
 
     def shape(self, hyper: dict[str, Array], lag: Array) -> Array:
         r = jnp.sqrt(3.0) * lag / hyper["length_scale"]
@@ -130,6 +146,10 @@ class Matern52(Stationary):
 
     variance: Hyper = _DEFAULT_VARIANCE
     length_scale: Hyper = _DEFAULT_LENGTH
+
+    def quasiseparable(self, values: Values, prefix: str) -> quasisep.Quasisep:
+        hyper = self._values(values, prefix)
+        return quasisep.Matern52(scale=hyper["length_scale"], sigma=jnp.sqrt(hyper["variance"]))
 
     def shape(self, hyper: dict[str, Array], lag: Array) -> Array:
         r = jnp.sqrt(5.0) * lag / hyper["length_scale"]
@@ -187,6 +207,10 @@ class _Pair(Kernel):
 
 class KernelSum(_Pair):
     """Sum of two independent processes."""
+
+    def quasiseparable(self, values: Values, prefix: str) -> quasisep.Quasisep | None:
+        a, b = (k.quasiseparable(values, p) for k, p in self._parts(prefix))
+        return None if a is None or b is None else a + b
 
     def matrix(self, values: Values, prefix: str, t1: Array, t2: Array) -> Array:
         (a, pa), (b, pb) = self._parts(prefix)

@@ -14,11 +14,15 @@ import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
 from jax import Array
+from tinygp import GaussianProcess
 
 from .errors import ModelError
 from .factorise import factorise
 from .kernels import Kernel, describe_hyper, lowest
 from .parameters import Values
+
+DENSE_LIMIT = 300
+"""With more measurements than this in a block, kernels that allow it are treated in linear time."""
 
 RELATIVE_JITTER = 1e-10
 """Added to the diagonal of a covariance, relative to its mean diagonal, before factorising."""
@@ -164,7 +168,14 @@ class Channel(eqx.Module):
         """Log density of residuals (n,) at Gaussian-process times ``t`` (n,)."""
         if self.kernel is None:
             return jnp.sum(dist.Normal(0.0, jnp.sqrt(self.noise_var(values))).log_prob(residual))
-        return gaussian_log_density(residual, self.noisy_cov(values, t))
+        scalable = self.kernel.quasiseparable(values, self.prefix) if t.size > DENSE_LIMIT else None
+        if scalable is None:
+            return gaussian_log_density(residual, self.noisy_cov(values, t))
+        noise_var = self.noise_var(values)
+        variance = self.kernel.matrix(values, self.prefix, t[:1], t[:1])[0, 0] + noise_var
+        noise = jnp.broadcast_to(noise_var + RELATIVE_JITTER * variance, t.shape)
+        # Measurement times are sorted when the data are read; to check again here would stop the compiled code.
+        return GaussianProcess(scalable, t, diag=noise, assume_sorted=True).log_probability(residual)
 
     def whitener(self, values: Values, t: Array) -> Array:
         """W with W cov W' = 1 for measurements at ``t`` (n,): a matrix (n, n), or a number if all are independent."""

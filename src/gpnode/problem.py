@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.flatten_util import ravel_pytree
 
 from .dynamics import BoundDynamics
 from .likelihood import Channel, Measured
@@ -147,6 +148,34 @@ class Problem(eqx.Module):
         params = {name: values[name] for name in self.dynamics.parameter_names}
         ts = jnp.minimum(self.nodes, self.horizon(fraction))
         return jax.vmap(lambda x, t: self.solver.solve(self.dynamics.vector_field, params, x, t))(x0, ts)
+
+    def path_inputs(self, values: Values) -> Array:
+        """What each trajectory's path depends on (trajectories, columns): parameters, then free initial values."""
+        flat, _ = ravel_pytree({name: values[name] for name in self.dynamics.parameter_names})
+        x0 = self.initial.values(values) / self.scaling.state_scale
+        free = jnp.asarray(self.initial.free_states, dtype=int)
+        return jnp.concatenate([jnp.broadcast_to(flat, (len(x0), flat.size)), x0[:, free]], axis=1)
+
+    def solve_with_jacobian(self, values: Values) -> tuple[Trajectory, Array]:
+        """Paths, and their derivatives (trajectories, columns, nodes, states) by :meth:`path_inputs`."""
+        x0 = self.initial.values(values) / self.scaling.state_scale
+        params = {name: values[name] for name in self.dynamics.parameter_names}
+
+        def one(x0: Array, ts: Array) -> tuple[Trajectory, Array]:
+            free = self.initial.free_states
+            return self.solver.solve_with_jacobian(self.dynamics.vector_field, params, x0, ts, free)
+
+        return jax.vmap(one)(x0, self.nodes)
+
+    def residual_slopes(self, paths: Trajectory, jacobian: Array) -> list[Array]:
+        """Derivatives (n, columns) of every block's residuals by its trajectory's inputs."""
+        found = []
+        for block in self.measured:
+            channel = self.channels[block.channel]
+            x = paths.xs[block.trajectory, block.rows, channel.state]
+            outer = jax.vmap(jax.grad(channel.transform.forward))(x)
+            found.append(-outer[:, None] * jacobian[block.trajectory][:, block.rows, channel.state].T)
+        return found
 
     def residuals(self, paths: Trajectory) -> tuple[list[Array], Array]:
         """Data minus path for every block, on the scale of the noise, and the overall status."""

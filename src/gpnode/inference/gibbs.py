@@ -35,8 +35,8 @@ _DIVERGENCE = 1000.0
 class Lifted:
     """Settings of the default sampler. Step sizes find themselves while warming up."""
 
-    draws: int = 2500
-    warmup: int = 500
+    draws: int = 2000
+    warmup: int = 400
     chains: int = 4
 
     def __post_init__(self) -> None:
@@ -161,12 +161,12 @@ def _move_path(
         return whiten(found), status
 
     def evaluate(x: Array) -> tuple[Array, Array, Array]:
-        def twice(x: Array) -> tuple[Array, tuple[Array, Array]]:
-            found, status = raw(x)
-            return found, (found, status)
-
-        slope, (found, status) = jax.jacfwd(twice, has_aux=True)(x)
-        return whiten(found), whiten(slope), status
+        by_x = jax.jacfwd(lambda x: problem.path_inputs(problem.constrain(place(x))))(x)
+        paths, jacobian = problem.solve_with_jacobian(problem.constrain(place(x)))
+        found, status = problem.residuals(paths)
+        slopes = problem.residual_slopes(paths, jacobian)
+        slope = [s @ by_x[b.trajectory] for s, b in zip(slopes, problem.measured, strict=True)]
+        return whiten(jnp.concatenate(found)), whiten(jnp.concatenate(slope)), status
 
     def excess(x: Array) -> Array:
         """Log prior beyond the normal distributions that ``x`` is measured in."""

@@ -1,0 +1,170 @@
+"""Native code against array code: the same numbers, and a clear word where it cannot serve."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gpnode as gn
+from gpnode.factorise import factorise
+from gpnode.inference.start import find_start
+from gpnode.problem import Problem
+from gpnode.solvers import Adaptive, FixedGrid, Native, Status, unsupported
+from gpnode.studies import glycolysis, human_motion, predator_prey
+
+AMC = Path(__file__).resolve().parents[2] / "shared" / "data" / "human_motion" / "07_02.amc"
+TIMES = jnp.linspace(0.0, 1.0, 41)
+X0 = jnp.array([0.7, 0.4])
+PARAMS = {"a": jnp.array([0.3, -0.8, 1.2]), "b": jnp.asarray(0.6)}
+
+FIELDS = {
+    "powers": lambda t, x, p: jnp.stack([x[0] ** 2 * p["b"] - x[1] ** -1, x[0] ** 0.5 * p["a"][0]]),
+    "transcendental": lambda t, x, p: jnp.stack([jnp.exp(-x[0]) * jnp.sin(x[1] + t), jnp.log1p(x[0] ** 2) - x[1]]),
+    "saturation": lambda t, x, p: jnp.stack([jax.nn.sigmoid(x[0]) - jnp.tanh(p["b"] * x[1]), x[0] / (1.0 + x[1] ** 2)]),
+    "matrix": lambda t, x, p: jnp.outer(p["a"][:2], x) @ x - p["b"] * x,
+    "einsum": lambda t, x, p: jnp.einsum("i,j,j->i", x, x, p["a"][1:]),
+    "branches": lambda t, x, p: jnp.where(x > 0.5, -p["b"] * x, p["a"][:2] * x**2),
+    "extremes": lambda t, x, p: jnp.stack([jnp.maximum(x[0], x[1]) - x[0], jnp.clip(x[1], 0.1, 0.5) * p["b"]]),
+    "reductions": lambda t, x, p: jnp.stack([jnp.sum(x * p["a"][1:]), jnp.prod(x) - jnp.mean(x)]),
+    "indexing": lambda t, x, p: jnp.zeros(2).at[1].set(x[0] * p["a"][2]).at[0].set(-x[1]),
+    "rearranged": lambda t, x, p: jnp.concatenate([x[::-1], p["a"]])[:2] * jnp.roll(x, 1),
+    "inner jit": lambda t, x, p: jax.jit(lambda y: y * p["b"] - y**3)(x),
+    "special": lambda t, x, p: jnp.stack([jax.scipy.special.erf(x[0]) - x[1], jnp.arctan2(x[0], x[1])]),
+}
+
+
+@pytest.mark.parametrize("field", FIELDS.values(), ids=FIELDS)
+def test_every_kind_of_operation(field):
+    def both(solver):
+        return solver.solve_with_jacobian(field, PARAMS, X0, TIMES, (0, 1))
+
+    (native, by_native), (array, by_array) = both(Native(tolerance=1.0)), both(FixedGrid())
+    assert int(native.status) == int(array.status) == Status.OK
+    assert np.allclose(native.xs, array.xs, rtol=1e-12, atol=1e-13)
+    assert np.allclose(by_native, by_array, rtol=1e-9, atol=1e-11)
+
+
+def test_sensitivities_and_adjoint_agree_on_a_grid_that_must_be_refined():
+    """A field with a fast stretch: intervals are cut, and both sweeps go through the same steps."""
+
+    def field(t, x, p):
+        return jnp.stack([x[1], -((1.0 + 30.0 * jnp.exp(-((t - 0.5) ** 2) / 0.002)) ** 2) * p["b"] * x[0]])
+
+    solver, weights = Native(tolerance=1e-8), jnp.cos(jnp.arange(82.0)).reshape(41, 2)
+    found, jacobian = solver.solve_with_jacobian(field, PARAMS, X0, TIMES, (1,))
+    _, pull_back = solver.solve_with_pull_back(field, PARAMS, X0, TIMES, (1,))
+    assert int(found.num_steps) > 60
+    assert np.allclose(pull_back(weights), jnp.einsum("ptd,td->p", jacobian, weights), rtol=1e-11, atol=1e-12)
+
+
+def test_what_cannot_be_compiled_falls_back_and_says_so():
+    def searching(t, x, p):
+        return {"x": p.rate * jnp.interp(x.x, jnp.linspace(0.0, 1.0, 5), jnp.arange(5.0))}
+
+    model = gn.Model(gn.KnownForm(["x"], searching, {"rate": gn.Normal(0.0, 1.0)}), initial={"x": 0.2})
+    data = gn.Observations({"x": (np.arange(6.0), np.linspace(0.2, 0.5, 6))})
+    with pytest.warns(UserWarning, match="cannot be compiled to native code: .*array code instead"):
+        problem = gn.bind(model, data)
+    assert isinstance(problem.solver, FixedGrid)
+
+
+def test_too_many_operations_are_refused():
+    reason = unsupported(lambda t, x, p: p["m"] @ jnp.tanh(x), {"m": jnp.zeros((120, 120))}, 120)
+    assert reason is not None
+    assert "scalar operations" in reason
+
+
+def test_compiled_code_is_found_again_without_a_compiler(tmp_path):
+    """A second process uses the cache of the first; neither needs a C compiler."""
+    program = (
+        "import jax.numpy as jnp, gpnode as gn\n"
+        "params, times = {'k': jnp.ones(())}, jnp.linspace(0.0, 1.0, 9)\n"
+        "found = gn.Native().solve(lambda t, x, p: -p['k'] * x, params, jnp.ones(1), times)\n"
+        "print(float(found.xs[-1, 0]))\n"
+    )
+    environment = {**os.environ, "GPNODE_CACHE": str(tmp_path), "PATH": ""}
+    runs = []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+        )
+        runs.append((float(done.stdout), sorted(p.name for p in (tmp_path / "gpnode").rglob("*.nbc"))))
+    assert runs[0] == runs[1]
+    assert runs[0][0] == pytest.approx(np.exp(-1.0), rel=1e-6)
+    assert len(runs[0][1]) == 1
+
+
+@pytest.mark.parametrize("n", [1, 7, 60])
+def test_factors_of_a_covariance(n):
+    root = np.random.default_rng(n).normal(size=(3, n, n))
+    covs = root @ root.transpose(0, 2, 1) + 0.1 * np.eye(n)
+    found = jax.vmap(factorise)(jnp.asarray(covs))
+    for i, cov in enumerate(covs):
+        assert np.allclose(found.inverse[i] @ cov, np.eye(n), atol=1e-8)
+        assert np.allclose(found.whitener[i] @ cov @ found.whitener[i].T, np.eye(n), atol=1e-8)
+        assert np.allclose(found.whitener[i], np.tril(found.whitener[i]))
+        assert float(found.log_det[i]) == pytest.approx(np.linalg.slogdet(cov)[1])
+
+
+def test_a_covariance_that_is_none_gives_nan():
+    assert np.isnan(factorise(jnp.array([[1.0, 2.0], [2.0, 1.0]])).log_det)
+
+
+# -- whole posteriors --------------------------------------------------------------------------
+
+
+@eqx.filter_jit
+def _values(problem: Problem, points):
+    return jax.lax.map(problem.value_and_grad, points)
+
+
+def compare(model: gn.Model, data: gn.Observations, count: int) -> np.ndarray:
+    """Values, gradients and failures of native and diffrax solves at points scattered ever wider about the mode."""
+    start = find_start(gn.bind(model, data), jax.random.key(0), lambda what: None)
+    mode, rng = start.modes[0], np.random.default_rng(0)
+    wide = np.geomspace(0.1, 30.0, count)[:, None]
+    points = jnp.asarray(mode.centre + wide * rng.normal(size=(count, mode.centre.size)) @ mode.spread.T)
+    native, diffrax = (
+        eqx.tree_at(lambda p: p.solver, start.problem, s)
+        for s in (Native(tolerance=1e-11, max_steps=200_000), Adaptive(rtol=1e-11, atol=1e-11, max_steps=100_000))
+    )
+    (a, by_a, _), (b, by_b, _) = ([np.asarray(v) for v in _values(p, points)] for p in (native, diffrax))
+    failed = np.isneginf(a)
+    assert np.array_equal(failed, np.isneginf(b))
+    assert (np.abs(a - b)[~failed] / np.abs(b)[~failed]).max() < 1e-6
+    assert (np.abs(by_a - by_b).max(axis=1)[~failed] / np.abs(by_b).max(axis=1)[~failed]).max() < 1e-6
+    return failed
+
+
+def human_motion_case(case):
+    if not AMC.exists():
+        pytest.skip("the motion capture file 07_02.amc is not here")
+    recording = human_motion.record(AMC)
+    return human_motion.model(recording, case), recording.observations()
+
+
+CASES = {
+    "predator-prey": lambda: (predator_prey.dictionary(), predator_prey.simulate(0)),
+    "glycolysis": lambda: (glycolysis.model(), glycolysis.simulate(0)),
+    "human motion A": lambda: human_motion_case("A"),
+}
+
+
+def test_native_and_diffrax_agree_on_a_posterior():
+    failed = compare(*CASES["predator-prey"](), count=60)
+    assert 5 < failed.sum() < 55
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_native_and_diffrax_agree_at_a_thousand_points(case):
+    failed = compare(*case(), count=1000)
+    assert failed.sum() < 900
