@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from .convergence import bulk_ess, rank_rhat, tail_ess
 from .posterior import Posterior
 
@@ -41,9 +43,12 @@ class Verdict:
 
     def __str__(self) -> str:
         if self.is_sample:
-            head = (
-                "CONVERGED: the draws can be used." if self.converged else "NOT CONVERGED: do not use these draws yet."
-            )
+            if self.converged:
+                head = "CONVERGED: the draws can be used."
+            elif {check.name for check in self.failed} == {"one mode"}:
+                head = "SEVERAL MODES: each is sampled well, but how they weigh against each other is not settled."
+            else:
+                head = "NOT CONVERGED: do not use these draws yet."
         elif self.converged:
             head = "APPROXIMATE: a normal approximation at the highest density; it agrees with the density around it."
         else:
@@ -62,26 +67,32 @@ def diagnose(posterior: Posterior) -> Verdict:
 
 def _sample_checks(posterior: Posterior) -> list[Check]:
     scalars = dict(posterior.scalars())
-    worst_rhat, at_rhat = max((rank_rhat(v), n) for n, v in scalars.items())
-    bulk, at_bulk = min((bulk_ess(v), n) for n, v in scalars.items())
-    tail, at_tail = min((tail_ess(v), n) for n, v in scalars.items())
+    modes = len(posterior.record["start"]["modes"])
+    apart = modes > 1 and max(rank_rhat(v) for v in scalars.values()) > RHAT_LIMIT
+    # Chains that agree are one posterior, wherever they began; else each mode is judged by its own chains.
+    groups = np.split(np.arange(posterior.draws.sizes["chain"]), modes) if apart else [slice(None)]
+    worst_rhat, at_rhat = max((rank_rhat(v[g]), n) for n, v in scalars.items() for g in groups)
+    bulk, at_bulk = min((bulk_ess(v[g]), n) for n, v in scalars.items() for g in groups)
+    tail, at_tail = min((tail_ess(v[g]), n) for n, v in scalars.items() for g in groups)
     diverging = posterior.stats["diverging"].to_numpy()
     fraction = float(diverging.mean())
     method, draws = posterior.record["method"], 2 * posterior.draws.sizes["draw"]
     more = f"Run longer: method={'NUTS' if method == 'nuts' else 'Lifted'}(draws={draws})."
     chains = posterior.draws.sizes["chain"]
+    within = ", within each mode" if apart else ""
     return [
+        *([_modes_check(posterior)] if apart else []),
         Check(
             "chains agree",
             worst_rhat <= RHAT_LIMIT,
-            f"worst R-hat {worst_rhat:.3f} ({at_rhat}), limit {RHAT_LIMIT}",
+            f"worst R-hat {worst_rhat:.3f} ({at_rhat}){within}, limit {RHAT_LIMIT}",
             more if chains > 1 else "Run at least two chains, so that they can be compared.",
         ),
         Check(
             "enough independent draws",
             bulk >= ESS_LIMIT and tail >= ESS_LIMIT,
-            f"smallest effective sample size {bulk:.0f} in the bulk ({at_bulk}), {tail:.0f} in the tails ({at_tail}), "
-            f"limit {ESS_LIMIT}",
+            f"smallest effective sample size {bulk:.0f} in the bulk ({at_bulk}), {tail:.0f} in the tails ({at_tail})"
+            f"{within}, limit {ESS_LIMIT}",
             more,
         ),
         Check(
@@ -95,6 +106,19 @@ def _sample_checks(posterior: Posterior) -> list[Check]:
         ),
         _nuts_check(posterior) if method == "nuts" else _lifted_check(posterior),
     ]
+
+
+def _modes_check(posterior: Posterior) -> Check:
+    modes = posterior.record["start"]["modes"]
+    heights = [m["log_evidence"] for m in modes]
+    odds = ", ".join(f"{h - max(heights):+.1f}" for h in heights)
+    return Check(
+        "one mode",
+        False,
+        f"chains in {len(modes)} modes do not mix, so that the modes' weights are not settled; "
+        f"log weights by Laplace's rough approximation: {odds}",
+        "Look at each mode by itself (chains come mode after mode), or tell them apart by a narrower prior.",
+    )
 
 
 def _nuts_check(posterior: Posterior) -> Check:
@@ -143,11 +167,6 @@ def _common_checks(posterior: Posterior) -> list[Check]:
                 f"against a tight solve the log density is off by at most {largest:.2g} over {accuracy['draws']} draws",
                 "The solver's steps are too coarse for some draws: pass solver=Adaptive().",
             )
-        )
-    modes = record["start"]["modes"]
-    if len(modes) > 1:
-        found.append(
-            Check("several modes", None, f"the search found {len(modes)} modes; chains were started in each of them")
         )
     if record.get("interrupted"):
         found.append(Check("run complete", False, "the run was interrupted", "Run it again to the end."))

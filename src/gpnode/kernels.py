@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from jax import Array
+from tinygp.kernels import Kernel as TinyKernel
 from tinygp.kernels import quasisep
 
 from .errors import ModelError
@@ -45,7 +46,7 @@ class Kernel(eqx.Module):
     def describe(self) -> dict[str, Any]:
         """Settings, for records."""
 
-    def quasiseparable(self, values: Values, prefix: str) -> quasisep.Quasisep | None:
+    def quasiseparable(self, values: Values, prefix: str) -> TinyKernel | None:
         """The same kernel in a form whose cost grows linearly with the number of times, if it has one."""
         return None
 
@@ -208,7 +209,7 @@ class _Pair(Kernel):
 class KernelSum(_Pair):
     """Sum of two independent processes."""
 
-    def quasiseparable(self, values: Values, prefix: str) -> quasisep.Quasisep | None:
+    def quasiseparable(self, values: Values, prefix: str) -> TinyKernel | None:
         a, b = (k.quasiseparable(values, p) for k, p in self._parts(prefix))
         return None if a is None or b is None else a + b
 

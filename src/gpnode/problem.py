@@ -15,7 +15,7 @@ from .dynamics import BoundDynamics
 from .likelihood import Channel, Measured
 from .parameters import Block, Independent, Layout, Values
 from .scaling import Scaling
-from .solvers import Solver, Status, Trajectory, local_errors, refine, solve_with_gradient
+from .solvers import Adaptive, Solver, Status, Trajectory, local_errors, refine, solve_with_gradient
 
 # Largest embedded error of one step, in scaled units where states are of order one.
 STEP_TOLERANCE = 1e-5
@@ -250,7 +250,14 @@ class Problem(eqx.Module):
             most = np.maximum(1, np.ceil(_SHORTEST_STEPS * np.diff(np.asarray(self.measured_times), axis=1)))
             wanted = np.minimum(refine(counts, errors, tolerance), most)
             problem = self.with_steps(np.ceil(wanted * min(1.0, _MOST_STEPS / wanted.sum(axis=1).max())))
-        return problem
+        return problem._with_solver(problem.solver.at_tolerance(tolerance))
+
+    def tightly_solved(self) -> Problem:
+        """The same problem solved with error control far below anything that matters."""
+        return self._with_solver(Adaptive(rtol=1e-9, atol=1e-9, max_steps=100_000))
+
+    def _with_solver(self, solver: Solver) -> Problem:
+        return eqx.tree_at(lambda p: p.solver, self, solver)
 
     def step_error(self, unconstrained: Array) -> float:
         """Largest embedded error of a step at ``unconstrained``; zero for solvers that control it themselves."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,7 +24,7 @@ from ..likelihood import RELATIVE_JITTER
 from ..model import Model
 from ..posterior import Posterior
 from ..problem import Problem, log_densities, report_draws
-from ..solvers import Adaptive, Status
+from ..solvers import Status
 from ..storage import FORMAT
 from .chains import Sampler, run_chains, start_chains
 from .gibbs import Lifted
@@ -172,8 +171,7 @@ def _accuracy(problem: Problem, unconstrained: np.ndarray) -> dict[str, Any] | N
         return None
     flat = unconstrained.reshape(-1, unconstrained.shape[-1])
     chosen = jnp.asarray(flat[np.linspace(0, len(flat) - 1, min(_ACCURACY_DRAWS, len(flat))).astype(int)])
-    tight = eqx.tree_at(lambda p: p.solver, problem, Adaptive(rtol=1e-9, atol=1e-9, max_steps=100_000))
-    used, exact = np.asarray(log_densities(problem, chosen)[0]), np.asarray(log_densities(tight, chosen)[0])
+    used, exact = (np.asarray(log_densities(p, chosen)[0]) for p in (problem, problem.tightly_solved()))
     sound = np.isfinite(used)
     difference = np.where(sound, exact, 0.0) - np.where(sound, used, 0.0)
     largest = float(np.abs(difference).max())

@@ -15,17 +15,16 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 from numpyro.infer.hmc_util import IntegratorState, build_tree, dual_averaging, euclidean_kinetic_energy
 
-from ..parameters import Conditional, Values
 from ..problem import Problem
 from . import lifted
+from .conditionals import path_given_rest, rest_given_path, split
 from .frame import Frame
 
 _WHOLE_TURN = 1.6  # a path turns by about a right angle: where all is normal, the end is independent of the start
-_MOST_ROTATIONS = 16
+_MOST_ROTATIONS = 40
 _PATH_ACCEPT, _REST_ACCEPT = 0.65, 0.85  # what step sizes aim at
 _REST_DEPTH = 5
 _DIVERGENCE = 1000.0
@@ -75,7 +74,7 @@ _adapt_init, _adapt_update = dual_averaging(t0=10, kappa=0.75, gamma=0.1)
 @eqx.filter_jit
 def init(problem: Problem, frame: Frame, z: Array, key: Array, settings: Lifted) -> State:
     """The state before the first step."""
-    _, rest = _split(problem)
+    _, rest = split(problem)
     # Curvature of the rest given the path: what the normal approximation says with the path held fixed.
     whole = jnp.linalg.inv(frame.spread @ frame.spread.T)
     rest_spread = jnp.linalg.cholesky(jnp.linalg.inv(whole[rest][:, rest])) if rest.size else jnp.zeros((0, 0))
@@ -117,125 +116,31 @@ def step(problem: Problem, frame: Frame, state: State, settings: Lifted) -> tupl
     return State(u, turn, stride, state.rest_spread, key, state.step + 1), transition
 
 
-def _split(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Positions in the unconstrained vector of what moves the path, and of the rest."""
-    slices = problem.layout.slices()
-    moving = [np.arange(slices[n].start, slices[n].stop) for n in problem.path_names]
-    path = np.concatenate([np.zeros(0, dtype=int), *moving])
-    return path, np.setdiff1d(np.arange(problem.size), path)
-
-
-# -- the path given the rest --------------------------------------------------------------
-
-
 def _move_path(
     problem: Problem, u: Array, scale_key: Array, key: Array, angle: Array, rotations: Array
 ) -> tuple[Array, lifted.Moved]:
-    where, _ = _split(problem)
-    values = problem.constrain(u)
-    conditionals = [
-        block.conditional(values, k)
-        for block, k in zip(problem.path_blocks, jax.random.split(scale_key, len(problem.path_blocks)), strict=True)
-    ]
-    centre, width = _gather(problem, conditionals)
-    whiteners = [problem.channels[b.channel].whitener(values, b.gp_times) for b in problem.measured]
-
-    def place(x: Array) -> Array:
-        return u.at[where].set(centre + width * x)
-
-    def raw(x: Array) -> tuple[Array, Array]:
-        residuals, status = problem.residuals(problem.solve_until(problem.constrain(place(x)), jnp.ones(())))
-        return jnp.concatenate(residuals), status
-
-    def whiten(stacked: Array) -> Array:
-        ends = np.cumsum([0, *(b.y.size for b in problem.measured)])
-        return jnp.concatenate(
-            [
-                w @ stacked[a:b] if w.ndim else w * stacked[a:b]
-                for w, a, b in zip(whiteners, ends, ends[1:], strict=False)
-            ]
-        )
-
-    def residuals(x: Array) -> tuple[Array, Array]:
-        found, status = raw(x)
-        return whiten(found), status
-
-    def evaluate(x: Array) -> tuple[Array, Array, Array]:
-        by_x = jax.jacfwd(lambda x: problem.path_inputs(problem.constrain(place(x))))(x)
-        paths, jacobian = problem.solve_with_jacobian(problem.constrain(place(x)))
-        found, status = problem.residuals(paths)
-        slopes = problem.residual_slopes(paths, jacobian)
-        slope = [s @ by_x[b.trajectory] for s, b in zip(slopes, problem.measured, strict=True)]
-        return whiten(jnp.concatenate(found)), whiten(jnp.concatenate(slope)), status
-
-    def excess(x: Array) -> Array:
-        """Log prior beyond the normal distributions that ``x`` is measured in."""
-        at = problem.constrain(place(x))
-        total = jnp.zeros(())
-        for block, conditional in zip(problem.path_blocks, conditionals, strict=True):
-            if not conditional.exact:
-                total += block.log_prior(at) + problem.layout.log_jacobian(place(x), tuple(conditional.centre))
-        return total + (0.0 if all(c.exact for c in conditionals) else 0.5 * _norm(problem, conditionals, x))
-
-    surface = lifted.Surface(residuals, evaluate, jax.value_and_grad(excess))
-    point = surface.point((u[where] - centre) / width)
-    moved = lifted.move(surface, point, key, angle, rotations)
+    surface, x, place = path_given_rest(problem, u, scale_key)
+    moved = lifted.move(surface, surface.point(x), key, angle, rotations)
     return place(moved.x), moved
-
-
-def _gather(problem: Problem, conditionals: list[Conditional]) -> tuple[Array, Array]:
-    """Centre and width of each number that moves the path, in the order of :func:`_split`."""
-    centres: Values = {}
-    widths: Values = {}
-    for conditional in conditionals:
-        centres |= conditional.centre
-        widths |= conditional.width
-    return tuple(  # type: ignore[return-value]
-        jnp.concatenate([jnp.zeros(0), *(jnp.ravel(found[n]) for n in problem.path_names)])
-        for found in (centres, widths)
-    )
-
-
-def _norm(problem: Problem, conditionals: list[Conditional], x: Array) -> Array:
-    """Squared length of ``x`` over the blocks whose prior is not normal."""
-    rough = {n for c in conditionals if not c.exact for n in c.centre}
-    sizes = {p.name: p.size for p in problem.layout.parameters}
-    mask = np.concatenate([np.zeros(0), *(np.full(sizes[n], float(n in rough)) for n in problem.path_names)])
-    return jnp.sum(mask * x**2)
-
-
-# -- the rest given the path --------------------------------------------------------------
 
 
 def _move_rest(problem: Problem, spread: Array, u: Array, key: Array, size: Array) -> tuple[Array, Array, Array, Array]:
     """New vector, acceptance, log density of the posterior there, and whether the tree diverged."""
-    _, where = _split(problem)
-    residuals, _ = problem.residuals(problem.solve_until(problem.constrain(u), jnp.ones(())))
-
-    def log_density(z: Array) -> Array:
-        at = u.at[where].add(spread @ z) if where.size else u
-        values = problem.constrain(at)
-        parts = [
-            problem.channels[b.channel].log_density(values, b.gp_times, r)
-            for b, r in zip(problem.measured, residuals, strict=True)
-        ]
-        return problem.log_prior(at) + sum(parts, jnp.zeros(()))
-
+    _, where = split(problem)
+    log_density = rest_given_path(problem, u)
     if not where.size:
-        return u, jnp.asarray(_REST_ACCEPT), log_density(jnp.zeros(0)), jnp.asarray(False)
+        return u, jnp.asarray(_REST_ACCEPT), log_density(u), jnp.asarray(False)
+
+    def place(z: Array) -> Array:
+        return u.at[where].add(spread @ z)
 
     def potential(z: Array) -> tuple[Array, Array]:
-        value, gradient = jax.value_and_grad(log_density)(z)
+        value, gradient = jax.value_and_grad(lambda z: log_density(place(z)))(z)
         sound = jnp.isfinite(value)
         return jnp.where(sound, -value, jnp.inf), jnp.where(sound & jnp.isfinite(gradient), -gradient, 0.0)
 
-    z, moved = _nuts_step(potential, jnp.zeros(where.size), key, size)
-    return (
-        u.at[where].add(spread @ z),
-        moved.sum_accept_probs / moved.num_proposals,
-        -moved.z_proposal_pe,
-        moved.diverging,
-    )
+    z, tree = _nuts_step(potential, jnp.zeros(where.size), key, size)
+    return place(z), tree.sum_accept_probs / tree.num_proposals, -tree.z_proposal_pe, tree.diverging
 
 
 def _nuts_step(

@@ -18,7 +18,7 @@ from jax import Array
 
 from ..parameters import Values, centre_and_width
 from ..priors import HorseshoeBlock
-from ..problem import Problem
+from ..problem import Problem, log_density
 from ..smoothing import Smooth, smooth
 from ..solvers import Status
 
@@ -37,6 +37,7 @@ _WAYS_UP: tuple[tuple[float, tuple[float, ...]], ...] = (
     (0.3, (0.3, 0.6, 1.0)),
     (1.0, (0.25, 0.5, 0.75, 1.0)),
 )
+_TIGHTNESS, _LENGTHS = (1.0, 0.1, 0.03), (0.03, 0.1, 0.4)  # of flexible starts; lengths in records
 _PRIOR_POOL = 256
 _MOST_PRIOR_STARTS = 12
 _AGREEING_STARTS = 3
@@ -54,10 +55,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Candidates from best to worst, and how many solves failed on the way."""
+    """Candidates from best to worst, how many solves failed on the way, and starts with a flexible process."""
 
     candidates: tuple[Candidate, ...]
     failed_solves: int
+    flexible: tuple[Candidate, ...] = ()
 
 
 class Target(eqx.Module):
@@ -154,7 +156,38 @@ def search(problem: Problem, key: Array, say: Callable[[str], None]) -> SearchRe
             if _agreeing(best) >= _AGREEING_STARTS and _fits(best, problem):
                 break
     ranked = tuple(sorted((c for c in best if c.misfit < _FAILED), key=lambda c: c.misfit))
-    return SearchResult(ranked, counter.failed)
+    flexible: tuple[Candidate, ...] = ()
+    if slopes is not None and not _fits(best, problem):
+        say("letting the Gaussian process help")
+        flexible = _flexible_starts(target, slopes)
+    return SearchResult(ranked, counter.failed, flexible)
+
+
+def _flexible_starts(target: Target, slopes: SlopeData) -> tuple[Candidate, ...]:
+    """Parameters that follow the slopes, with a Gaussian process that takes up what the path misses.
+
+    Where the equations cannot follow the data to within the noise, a path forced through them
+    ends at the edge of blowing up. These starts leave the path free to be merely roughly right.
+    """
+    problem = target.problem
+    found = []
+    for tightness in _TIGHTNESS:
+        theta = _match_slopes(eqx.tree_at(lambda t: t.width, target, tightness * target.width), slopes)
+        for length in _LENGTHS:
+            u = np.array(target.full(jnp.asarray(theta)))
+            for name, where in problem.layout.slices().items():
+                if name.endswith("kernel.length_scale"):
+                    u[where] = np.log(length)
+                elif name.endswith("kernel.variance"):
+                    u[where] = np.log(0.1)
+            for _ in range(12):  # towards a standstill, until the path can be solved
+                value = float(log_density(problem, jnp.asarray(u))[0])
+                if np.isfinite(value):
+                    origin = f"slopes (width {tightness:g}) with a process of length {length:g}"
+                    found.append(Candidate(u, -value, origin))
+                    break
+                u[np.asarray(target.moving)] *= 0.8
+    return tuple(found)
 
 
 class _Counter:

@@ -11,13 +11,15 @@ import numpy as np
 from jax import Array
 
 from ..errors import StartError
-from ..problem import STEP_TOLERANCE, Problem, log_density
+from ..problem import STEP_TOLERANCE, Problem, log_densities, log_density
 from .frame import Frame
 from .laplace import Mode, find_mode
 from .search import Candidate, SearchResult, search
+from .settle import settle
 
 _MOST_MODES = 3
 _NEGLIGIBLE = 10.0  # a mode this many nats below the best (by Laplace evidence) is left out
+_ACCURATE = 0.02  # nats
 _SAME_MODE = 3.0  # closer than this many standard deviations (per square root of dimension)
 
 
@@ -42,9 +44,11 @@ def find_start(problem: Problem, key: Array, say: Callable[[str], None]) -> Star
     say("choosing the solver's steps")
     problem = problem.with_steps_for(jnp.asarray(found.candidates[0].unconstrained))
     modes: list[Mode] = []
-    for candidate in _distinct(found.candidates)[:_MOST_MODES]:
-        say(f"climbing to mode {len(modes) + 1}")
-        mode = find_mode(problem, candidate.unconstrained)
+    ladder = [*_distinct(found.candidates)[:_MOST_MODES], *found.flexible]
+    for i, candidate in enumerate(ladder):
+        say(f"climbing from start {i + 1} of {len(ladder)}")
+        settled = settle(problem, candidate.unconstrained, jax.random.fold_in(key, len(modes)))
+        mode = find_mode(problem.with_steps_for(jnp.asarray(settled)), settled)
         if np.isfinite(mode.log_density) and not any(_same(mode, other) for other in modes):
             modes.append(mode)
     if not modes:
@@ -54,10 +58,28 @@ def find_start(problem: Problem, key: Array, say: Callable[[str], None]) -> Star
         )
     modes.sort(key=lambda m: -m.log_evidence)
     best = modes[0]
-    if problem.step_error(jnp.asarray(best.centre)) > STEP_TOLERANCE:
-        problem = problem.with_steps_for(jnp.asarray(best.centre))
+    say("checking the solver's steps")
+    problem = _accurate_at(problem, best, key)
     kept = tuple(m for m in modes if m.log_evidence > best.log_evidence - _NEGLIGIBLE)
-    return Start(problem, kept, found)
+    return Start(problem, kept[:_MOST_MODES], found)
+
+
+def _accurate_at(problem: Problem, mode: Mode, key: Array) -> Problem:
+    """The problem on a grid whose log density is right at the mode and about it.
+
+    Where neighbouring paths drift apart, errors of single steps grow, and their size alone does not tell enough.
+    """
+    if not problem.solver.follows_grid:
+        return problem
+    z = 0.3 * np.asarray(jax.random.normal(key, (8, mode.centre.size)))
+    points = jnp.asarray(np.vstack([mode.centre, mode.centre + z @ mode.spread.T]))
+    exact = np.asarray(log_densities(problem.tightly_solved(), points)[0])
+    for tolerance in STEP_TOLERANCE * 10.0 ** -np.arange(4):
+        problem = problem.with_steps_for(points[0], float(tolerance))
+        off = np.abs(np.asarray(log_densities(problem, points)[0]) - exact)[np.isfinite(exact)]
+        if np.all(off < _ACCURATE):
+            break
+    return problem
 
 
 def _distinct(candidates: tuple[Candidate, ...]) -> list[Candidate]:
@@ -75,14 +97,14 @@ def _same(mode: Mode, other: Mode) -> bool:
 
 
 def disperse(start: Start, count: int, key: Array) -> tuple[list[Frame], list[np.ndarray]]:
-    """Frames and starting points (in frame coordinates) for ``count`` chains, spread over the modes.
+    """Frames and starting points (in frame coordinates) for ``count`` chains in each mode, mode after mode.
 
     Points are drawn wider than the normal approximation; where the density falls off faster
     than that, they are drawn back towards the mode.
     """
     frames, points = [], []
-    for i in range(count):
-        mode = start.modes[i % len(start.modes)]
+    for i in range(count * len(start.modes)):
+        mode = start.modes[i // count]
         frame = Frame(jnp.asarray(mode.centre), jnp.asarray(mode.spread))
         direction = np.asarray(jax.random.normal(jax.random.fold_in(key, i), mode.centre.shape))
         frames.append(frame)

@@ -88,6 +88,10 @@ class Solver(eqx.Module):
         """Whether :meth:`solve_reversible` is safe to differentiate after a failed solve."""
         return True
 
+    def at_tolerance(self, step_error: float) -> Solver:
+        """The same backend for a grid on which steps err by about ``step_error``."""
+        return self
+
     @property
     def follows_grid(self) -> bool:
         """True if the steps are exactly the intervals of ``ts``, so that the caller chooses them."""

@@ -1,0 +1,113 @@
+"""The posterior in two halves: what moves the path given the rest, and the rest given the path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ..parameters import Conditional, Values
+from ..problem import Problem
+from .lifted import Surface
+
+
+def split(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Positions in the unconstrained vector of what moves the path, and of the rest."""
+    slices = problem.layout.slices()
+    moving = [np.arange(slices[n].start, slices[n].stop) for n in problem.path_names]
+    path = np.concatenate([np.zeros(0, dtype=int), *moving])
+    return path, np.setdiff1d(np.arange(problem.size), path)
+
+
+def path_given_rest(problem: Problem, u: Array, key: Array) -> tuple[Surface, Array, Callable[[Array], Array]]:
+    """Residuals as a function of the path's parameters in units of their prior, with everything else as in ``u``.
+
+    Returns the surface, the position ``x`` of ``u`` on it, and the map from ``x`` back to a
+    whole unconstrained vector. Local scales of the horseshoe are drawn with ``key``.
+    """
+    where, _ = split(problem)
+    values = problem.constrain(u)
+    conditionals = [
+        block.conditional(values, k)
+        for block, k in zip(problem.path_blocks, jax.random.split(key, len(problem.path_blocks)), strict=True)
+    ]
+    centre, width = _gather(problem, conditionals)
+    whiteners = [problem.channels[b.channel].whitener(values, b.gp_times) for b in problem.measured]
+
+    def place(x: Array) -> Array:
+        return u.at[where].set(centre + width * x)
+
+    def raw(x: Array) -> tuple[Array, Array]:
+        residuals, status = problem.residuals(problem.solve_until(problem.constrain(place(x)), jnp.ones(())))
+        return jnp.concatenate(residuals), status
+
+    def whiten(stacked: Array) -> Array:
+        ends = np.cumsum([0, *(b.y.size for b in problem.measured)])
+        return jnp.concatenate(
+            [
+                w @ stacked[a:b] if w.ndim else w * stacked[a:b]
+                for w, a, b in zip(whiteners, ends, ends[1:], strict=False)
+            ]
+        )
+
+    def residuals(x: Array) -> tuple[Array, Array]:
+        found, status = raw(x)
+        return whiten(found), status
+
+    def evaluate(x: Array) -> tuple[Array, Array, Array]:
+        by_x = jax.jacfwd(lambda x: problem.path_inputs(problem.constrain(place(x))))(x)
+        paths, jacobian = problem.solve_with_jacobian(problem.constrain(place(x)))
+        found, status = problem.residuals(paths)
+        slopes = problem.residual_slopes(paths, jacobian)
+        slope = [s @ by_x[b.trajectory] for s, b in zip(slopes, problem.measured, strict=True)]
+        return whiten(jnp.concatenate(found)), whiten(jnp.concatenate(slope)), status
+
+    def excess(x: Array) -> Array:
+        """Log prior beyond the normal distributions that ``x`` is measured in."""
+        at = problem.constrain(place(x))
+        total = jnp.zeros(())
+        for block, conditional in zip(problem.path_blocks, conditionals, strict=True):
+            if not conditional.exact:
+                total += block.log_prior(at) + problem.layout.log_jacobian(place(x), tuple(conditional.centre))
+        return total + (0.0 if all(c.exact for c in conditionals) else 0.5 * _norm(problem, conditionals, x))
+
+    return Surface(residuals, evaluate, jax.value_and_grad(excess)), (u[where] - centre) / width, place
+
+
+def _gather(problem: Problem, conditionals: list[Conditional]) -> tuple[Array, Array]:
+    """Centre and width of each number that moves the path, in the order of :func:`split`."""
+    centres: Values = {}
+    widths: Values = {}
+    for conditional in conditionals:
+        centres |= conditional.centre
+        widths |= conditional.width
+    return tuple(  # type: ignore[return-value]
+        jnp.concatenate([jnp.zeros(0), *(jnp.ravel(found[n]) for n in problem.path_names)])
+        for found in (centres, widths)
+    )
+
+
+def _norm(problem: Problem, conditionals: list[Conditional], x: Array) -> Array:
+    """Squared length of ``x`` over the blocks whose prior is not normal."""
+    rough = {n for c in conditionals if not c.exact for n in c.centre}
+    sizes = {p.name: p.size for p in problem.layout.parameters}
+    mask = np.concatenate([np.zeros(0), *(np.full(sizes[n], float(n in rough)) for n in problem.path_names)])
+    return jnp.sum(mask * x**2)
+
+
+def rest_given_path(problem: Problem, u: Array) -> Callable[[Array], Array]:
+    """The posterior's log density as a function of a whole vector whose path is that of ``u``: no solve needed."""
+    residuals, _ = problem.residuals(problem.solve_until(problem.constrain(u), jnp.ones(())))
+
+    def log_density(at: Array) -> Array:
+        values = problem.constrain(at)
+        parts = [
+            problem.channels[b.channel].log_density(values, b.gp_times, r)
+            for b, r in zip(problem.measured, residuals, strict=True)
+        ]
+        return problem.log_prior(at) + sum(parts, jnp.zeros(()))
+
+    return log_density
