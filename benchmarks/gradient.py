@@ -1,32 +1,40 @@
 """What a log density with its gradient costs, as ratios within one run.
 
-Compares the package's solvers with the paper's formulation: reverse mode through
-``jax.experimental.ode.odeint`` and one dense covariance over all variables. Run by ``make bench``;
-prints a table and writes ``benchmarks/results.json``.
+Compares the package's backends with the paper's formulation (reverse mode through
+``jax.experimental.ode.odeint`` and one dense covariance over all variables), with XLA as it comes and with
+the flags gpnode sets, and with plain C where there is a compiler. Run by ``make bench``; prints a
+table and writes ``benchmarks/results.json``. ``07_02.amc`` adds human motion: ``--amc FILE``.
 """
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.scipy.linalg as jsl
 import numpy as np
 from jax import Array
 from jax.experimental.ode import odeint
+from threadpoolctl import threadpool_limits
 
 import gpnode as gn
 from gpnode.inference.start import find_start
 from gpnode.problem import Problem
-from gpnode.studies import glycolysis, predator_prey
+from gpnode.studies import glycolysis, human_motion, predator_prey
 
 EVALUATIONS, REPEATS = 40, 7
+HERE = Path(__file__).parent
 
 
 def paper_log_density(problem: Problem, unconstrained: Array) -> Array:
@@ -65,38 +73,88 @@ def seconds(gradient: Callable[[Array], Array], at: Array) -> float:
     return float(np.median(times))
 
 
-def measure(model: gn.Model, data: gn.Observations) -> dict[str, float]:
-    """Seconds per evaluation at the mode, by formulation; all must agree on the value."""
-    start = find_start(gn.bind(model, data), jax.random.key(0), lambda what: None)
-    at = jnp.asarray(start.modes[0].centre)
-    adaptive = gn.bind(dataclasses.replace(model, solver=gn.Adaptive(rtol=1e-6, atol=1e-6)), data)
-
-    def paper(u: Array) -> Array:
-        return paper_log_density(adaptive, u)
-
-    exact = float(eqx.filter_jit(start.problem.log_density)(at)[0])
-    assert abs(float(jax.jit(paper)(at)) - exact) < 0.1, "the formulations must agree"
-    return {
-        "paper": seconds(jax.grad(paper), at),
-        "adaptive": seconds(lambda u: adaptive.value_and_grad(u)[1], at),
-        "native": seconds(lambda u: start.problem.value_and_grad(u)[1], at),
+def studies(amc: Path | None) -> dict[str, tuple[gn.Model, gn.Observations]]:
+    """The paper's problems."""
+    found = {
+        "predator-prey": (predator_prey.dictionary(), predator_prey.simulate(0)),
+        "glycolysis": (glycolysis.model(), glycolysis.simulate(0)),
     }
+    if amc is not None:
+        recording = human_motion.record(amc)
+        found["human motion A"] = (human_motion.model(recording, "A"), recording.observations())
+    return found
+
+
+def measure(model: gn.Model, data: gn.Observations, at: Array) -> dict[str, float]:
+    """Seconds per evaluation at ``at``, by formulation; all must agree on the value."""
+    start = gn.bind(model, data).with_steps_for(at)
+    array, adaptive = (
+        gn.bind(dataclasses.replace(model, solver=s), data).with_steps_for(at)
+        for s in (gn.FixedGrid(), gn.Adaptive(rtol=1e-6, atol=1e-6))
+    )
+    exact = float(jax.jit(start.log_density)(at)[0])
+    assert abs(float(jax.jit(lambda u: paper_log_density(adaptive, u))(at)) - exact) < 0.5, "formulations must agree"
+    with threadpool_limits(1, user_api="blas"):
+        return {
+            "paper": seconds(jax.grad(lambda u: paper_log_density(adaptive, u)), at),
+            "diffrax, adaptive": seconds(lambda u: adaptive.value_and_grad(u)[1], at),
+            "array code, fixed grid": seconds(lambda u: array.value_and_grad(u)[1], at),
+            "native": seconds(lambda u: start.value_and_grad(u)[1], at),
+        }
+
+
+def paper_as_it_comes(amc: Path | None, modes: dict[str, list[float]]) -> dict[str, float]:
+    """The paper's formulation in a process of its own, without the flags gpnode sets."""
+    command = [sys.executable, __file__, "--only-paper", json.dumps(modes), *(["--amc", str(amc)] if amc else [])]
+    # Flags of the user's own keep gpnode from setting its own.
+    environment = {**os.environ, "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=true"}
+    return json.loads(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+
+
+def plain_c() -> float | None:
+    """Seconds per evaluation of ``lower_bound.c``, or None without a compiler."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "lower_bound"
+        source = str(HERE / "lower_bound.c")
+        subprocess.run([compiler, "-O3", "-march=native", "-ffast-math", source, "-o", str(program), "-lm"], check=True)
+        runs = [subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout for _ in range(5)]
+    return 1e-6 * float(np.median([float(r) for r in runs]))
 
 
 def main() -> None:
     """Measure, print, write."""
-    studies = {
-        "predator-prey dictionary": (predator_prey.dictionary(), predator_prey.simulate(0)),
-        "glycolysis": (glycolysis.model(), glycolysis.simulate(0)),
-    }
-    results = {}
-    print(f"{'log density + gradient':<28}{'formulation':<14}{'ms':>8}{'times faster than the paper':>30}")
-    for name, (model, data) in studies.items():
-        found = measure(model, data)
-        results[name] = {kind: {"ms": 1e3 * s, "speedup": found["paper"] / s} for kind, s in found.items()}
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--amc", type=Path, help="motion capture file 07_02.amc, for human motion")
+    parser.add_argument("--only-paper", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    cases = studies(arguments.amc)
+    if arguments.only_paper:
+        modes = json.loads(arguments.only_paper)
+        problems = {n: gn.bind(dataclasses.replace(m, solver=gn.Adaptive()), d) for n, (m, d) in cases.items()}
+        found = {
+            n: seconds(jax.grad(lambda u, p=p: paper_log_density(p, u)), jnp.asarray(modes[n]))
+            for n, p in problems.items()
+        }
+        print(json.dumps(found))
+        return
+    starts = {n: find_start(gn.bind(m, d), jax.random.key(0), lambda what: None) for n, (m, d) in cases.items()}
+    modes = {n: s.modes[0].centre.tolist() for n, s in starts.items()}
+    plain = paper_as_it_comes(arguments.amc, modes)
+    results: dict[str, dict[str, dict[str, float]]] = {}
+    print(f"{'log density + gradient':<18}{'formulation':<34}{'µs':>8}{'times faster':>14}")
+    for name, (model, data) in cases.items():
+        found = measure(model, data, jnp.asarray(modes[name]))
+        rows = {"paper": plain[name], "paper, with gpnode's XLA flags": found.pop("paper"), **found}
+        bound = plain_c() if name == "predator-prey" else None
+        if bound is not None:
+            rows["plain C"] = bound
+        results[name] = {kind: {"us": 1e6 * s, "times_faster": plain[name] / s} for kind, s in rows.items()}
         for kind, numbers in results[name].items():
-            print(f"{name:<28}{kind:<14}{numbers['ms']:>8.3f}{numbers['speedup']:>30.1f}")
-    path = Path(__file__).with_name("results.json")
+            print(f"{name:<18}{kind:<34}{numbers['us']:>8.0f}{numbers['times_faster']:>14.1f}", flush=True)
+    path = HERE / "results.json"
     path.write_text(json.dumps(results, indent=1) + "\n")
     print(f"written to {path.parent.name}/{path.name}")
 

@@ -23,9 +23,12 @@ from . import lifted
 from .conditionals import path_given_rest, rest_given_path, split
 from .frame import Frame
 
-_WHOLE_TURN = 1.6  # a path turns by about a right angle: where all is normal, the end is independent of the start
-_MOST_ROTATIONS = 40
-_PATH_ACCEPT, _REST_ACCEPT = 0.65, 0.85  # what step sizes aim at
+_RIGHT_ANGLE = 1.6  # where all is normal, the end of such a turn is independent of its start
+_MOST_ROTATIONS = 24
+_ROTATIONS_A_ROUND = 8
+# A rotation may be as large as still lands; a whole turn as long as is still accepted. Small rotations do not
+# make long turns acceptable, because the drift of the area element does not depend on them.
+_LANDED, _PATH_ACCEPT, _REST_ACCEPT = 0.9, 0.65, 0.85
 _REST_DEPTH = 5
 _DIVERGENCE = 1000.0
 
@@ -45,9 +48,10 @@ class Lifted:
 
 
 class State(NamedTuple):
-    """Everything needed to go on. ``turn`` and ``stride`` adapt the logarithms of the two step sizes."""
+    """Everything needed to go on. ``angle``, ``turn`` and ``stride`` adapt the logarithms of step sizes."""
 
     unconstrained: Array
+    angle: Any
     turn: Any
     stride: Any
     rest_spread: Array
@@ -56,7 +60,7 @@ class State(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """What one step leaves behind. ``landed`` is False if a rotation could not be completed or retraced."""
+    """What one step leaves behind. ``landed`` is the part of moves whose rotations could be completed and retraced."""
 
     draw: Array
     log_density: Array
@@ -78,24 +82,23 @@ def init(problem: Problem, frame: Frame, z: Array, key: Array, settings: Lifted)
     # Curvature of the rest given the path: what the normal approximation says with the path held fixed.
     whole = jnp.linalg.inv(frame.spread @ frame.spread.T)
     rest_spread = jnp.linalg.cholesky(jnp.linalg.inv(whole[rest][:, rest])) if rest.size else jnp.zeros((0, 0))
-    turn, stride = (_adapt_init(jnp.log(size)) for size in (0.3, 0.5))
-    return State(frame.point(z), turn, stride, rest_spread, key, jnp.asarray(0))
+    angle, turn, stride = (_adapt_init(jnp.log(size)) for size in (0.3, 1.0, 0.5))
+    return State(frame.point(z), angle, turn, stride, rest_spread, key, jnp.asarray(0))
 
 
 def step(problem: Problem, frame: Frame, state: State, settings: Lifted) -> tuple[State, Transition]:
     """One round: local scales, path, rest."""
-    key, scale_key, jitter_key, path_key, rest_key = jax.random.split(state.key, 5)
+    key, jitter_key, path_key, rest_key = jax.random.split(state.key, 4)
     warming = state.step < settings.warmup
-    jitter = jax.random.uniform(jitter_key, (2,), minval=0.7, maxval=1.1)
-    angle, size = (
-        jitter[i] * jnp.exp(jnp.where(warming, adapt[0], adapt[1]))
-        for i, adapt in enumerate((state.turn, state.stride))
-    )
-    angle = jnp.clip(angle, 0.01, _WHOLE_TURN)
-    rotations = jnp.clip(jnp.round(_WHOLE_TURN / angle), 1, _MOST_ROTATIONS).astype(int)
+    jitter = jax.random.uniform(jitter_key, (3,), minval=0.7, maxval=1.1)
+    sizes = [jnp.exp(jnp.where(warming, a[0], a[1])) for a in (state.angle, state.turn, state.stride)]
+    angle, turn, stride = jitter * jnp.stack(sizes)
+    turn = jnp.clip(turn, 0.02, _RIGHT_ANGLE)
+    angle = jnp.clip(angle, 0.02, turn)
+    rotations = jnp.clip(jnp.round(turn / angle), 1, _MOST_ROTATIONS).astype(int)
 
-    u, moved = _move_path(problem, state.unconstrained, scale_key, path_key, angle, rotations)
-    u, tree_accept, value, rest_diverging = _move_rest(problem, state.rest_spread, u, rest_key, size)
+    u, moved = _move_path(problem, state.unconstrained, path_key, angle, rotations)
+    u, tree_accept, value, rest_diverging = _move_rest(problem, state.rest_spread, u, rest_key, stride)
 
     def adapt(old: Any, target: float, accept: Array) -> Any:
         new = _adapt_update(target - accept, old)
@@ -111,17 +114,36 @@ def step(problem: Problem, frame: Frame, state: State, settings: Lifted) -> tupl
         diverging=rest_diverging | (moved.energy_error > _DIVERGENCE),
         failure=jnp.asarray(0),
     )
-    turn = adapt(state.turn, _PATH_ACCEPT, moved.accept_prob)
-    stride = adapt(state.stride, _REST_ACCEPT, tree_accept)
-    return State(u, turn, stride, state.rest_spread, key, state.step + 1), transition
+    adapted = (
+        adapt(state.angle, _LANDED, moved.landed),
+        adapt(state.turn, _PATH_ACCEPT, moved.accept_prob),
+        adapt(state.stride, _REST_ACCEPT, tree_accept),
+    )
+    return State(u, *adapted, state.rest_spread, key, state.step + 1), transition
 
 
-def _move_path(
-    problem: Problem, u: Array, scale_key: Array, key: Array, angle: Array, rotations: Array
-) -> tuple[Array, lifted.Moved]:
-    surface, x, place = path_given_rest(problem, u, scale_key)
-    moved = lifted.move(surface, surface.point(x), key, angle, rotations)
-    return place(moved.x), moved
+def _move_path(problem: Problem, u: Array, key: Array, angle: Array, rotations: Array) -> tuple[Array, lifted.Moved]:
+    """As many moves as make a round worth its overhead; where turns must be short, that is several.
+
+    Acceptance and landing are averages over the moves.
+    """
+    moves = jnp.maximum(1, _ROTATIONS_A_ROUND // rotations)
+
+    def move(i: Array, carry: tuple[Array, lifted.Moved]) -> tuple[Array, lifted.Moved]:
+        u, total = carry
+        scale_key, move_key = jax.random.split(jax.random.fold_in(key, i))
+        surface, x, place = path_given_rest(problem, u, scale_key)
+        moved = lifted.move(surface, surface.point(x), move_key, angle, rotations)
+        return place(moved.x), lifted.Moved(
+            moved.x,
+            total.accept_prob + moved.accept_prob / moves,
+            jnp.maximum(total.energy_error, moved.energy_error),
+            total.landed + moved.landed / moves,
+        )
+
+    where, _ = split(problem)
+    nothing = lifted.Moved(u[where], jnp.zeros(()), jnp.asarray(-jnp.inf), jnp.zeros(()))
+    return jax.lax.fori_loop(0, moves, move, (u, nothing))
 
 
 def _move_rest(problem: Problem, spread: Array, u: Array, key: Array, size: Array) -> tuple[Array, Array, Array, Array]:

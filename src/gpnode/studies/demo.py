@@ -26,7 +26,7 @@ def main() -> None:
     print(data, "\n")
 
     print("1. Known form: four rate constants and the start of x1 are unknown.\n")
-    known = gn.fit(study.known_form(), data, method=gn.NUTS(target_accept=0.95), seed=arguments.seed)
+    known = gn.fit(study.known_form(), data, seed=arguments.seed)
     _show(known, arguments.output, "known-form")
 
     print("\n2. Unknown form: fourteen candidate terms, quick Laplace approximation.\n")

@@ -1,0 +1,165 @@
+"""The lifted sampler against densities that can be summed on a grid, and against its own prior."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import gpnode as gn
+from gpnode.inference import lifted
+
+WIDTH = 0.05
+
+
+def banana(x):
+    """A measurement of a curved function, forty times tighter than the prior."""
+    return jnp.stack([(x[1] + x[0] ** 2 - 0.5) / WIDTH])
+
+
+def wave(x):
+    return jnp.stack([(jnp.sin(2.0 * x[0]) + x[1]) / WIDTH, 0.5 * (x[0] - x[1])])
+
+
+def no_excess(x):
+    return 0.0 * jnp.sum(x)
+
+
+def quartic(x):
+    return -0.3 * jnp.sum(x**4)
+
+
+def surface_of(residuals, excess) -> lifted.Surface:
+    ok = jnp.asarray(0)
+    return lifted.Surface(
+        lambda x: (residuals(x), ok), lambda x: (residuals(x), jax.jacfwd(residuals)(x), ok), jax.value_and_grad(excess)
+    )
+
+
+def sample(surface: lifted.Surface, angle: float, rotations: int, count: int = 100_000):
+    def step(x, key):
+        moved = lifted.move(surface, surface.point(x), key, jnp.asarray(angle), jnp.asarray(rotations))
+        return moved.x, (moved.x, moved.accept_prob, moved.landed)
+
+    keys = jax.random.split(jax.random.key(0), count)
+    return jax.jit(lambda x: jax.lax.scan(step, x, keys)[1])(jnp.array([0.1, 0.45]))
+
+
+def grid_moments(residuals, excess):
+    """Means and standard deviations of x0, x1 and x0 x1 by summing the density on a grid."""
+    axis = np.linspace(-4.5, 4.5, 1801)
+    x0, x1 = np.meshgrid(axis, axis, indexing="ij")
+    points = jnp.asarray(np.stack([x0.ravel(), x1.ravel()], 1))
+    log = jax.vmap(lambda x: -0.5 * x @ x - 0.5 * residuals(x) @ residuals(x) + excess(x))(points)
+    weights = np.exp(np.asarray(log) - np.max(log))
+    weights /= weights.sum()
+    values = np.stack([x0.ravel(), x1.ravel(), (x0 * x1).ravel()])
+    means = values @ weights
+    return means, np.sqrt((values - means[:, None]) ** 2 @ weights)
+
+
+@pytest.mark.parametrize("residuals", [banana, wave])
+@pytest.mark.parametrize("excess", [no_excess, quartic])
+def test_moments_are_those_of_the_density(residuals, excess):
+    draws, accept, landed = sample(surface_of(residuals, excess), angle=0.35, rotations=3)
+    draws = np.asarray(draws)
+    means, sds = grid_moments(residuals, excess)
+    values = np.stack([draws[:, 0], draws[:, 1], draws.prod(axis=1)])
+    assert 0.3 < float(np.mean(accept)) < 0.999
+    assert float(np.mean(landed)) > 0.7
+    for chain, mean, sd in zip(values, means, sds, strict=True):
+        batches = chain.reshape(40, -1)  # long against the correlation of the chain
+        for found, wanted in ((batches.mean(axis=1), mean), (batches.std(axis=1), sd)):
+            assert abs(found.mean() - wanted) < 4.5 * found.std(ddof=1) / np.sqrt(len(found)) + 0.002
+
+
+def test_a_linear_surface_is_followed_exactly():
+    """Where residuals are linear, a rotation is exact however tight they are: nothing is rejected."""
+
+    def tight(x):
+        return 1e4 * jnp.stack([x[0] - 2.0 * x[1] + 0.3])
+
+    draws, accept, _ = sample(surface_of(tight, no_excess), angle=1.5, rotations=1, count=4000)
+    assert float(np.min(accept[1:])) > 0.999
+    means, cov = np.mean(draws, axis=0), np.linalg.inv(np.eye(2) + 1e8 * np.outer([1.0, -2.0], [1.0, -2.0]))
+    assert means == pytest.approx(-cov @ np.array([1.0, -2.0]) * 1e8 * 0.3, abs=4 * np.sqrt(cov.max() / 3000))
+
+
+def test_a_step_can_be_retraced():
+    surface = surface_of(banana, no_excess)
+    point = surface.point(jnp.array([0.3, 0.4]))
+    velocity = lifted.draw_velocity(point, jax.random.key(4))
+    angle = jnp.asarray(0.3)
+    x, found = lifted.rotate(surface, point, velocity, angle)
+    there = surface.point(x)
+    back, returned = lifted.rotate(surface, there, -lifted.carry_velocity(point, there, angle), angle)
+    assert bool(found)
+    assert bool(returned)
+    assert np.allclose(back, point.x, atol=1e-6)
+
+
+# -- whole posteriors --------------------------------------------------------------------------
+
+TIMES = np.linspace(0.0, 4.0, 12)
+
+
+def small_dictionary() -> gn.Model:
+    """Three terms, one unknown start; scales are fixed, so that the prior does not look at the data."""
+    prior = gn.FinnishHorseshoe(expected_terms=1.0, slab_scale=0.5, slab_dof=4.0)
+    return gn.Model(
+        gn.Dictionary(["x"], gn.polynomial(2), prior=prior),
+        initial={"x": gn.Normal(1.0, 0.2)},
+        kernel=gn.kernels.SquaredExponential(variance=gn.LogNormal(-4.0, 0.5), length_scale=gn.LogNormal(-1.0, 0.3)),
+        noise=gn.Noise(std=gn.LogNormal(-3.0, 0.3)),
+        scales={"x": 2.0},
+        time_unit=1.0,
+    )
+
+
+def simulate(model: gn.Model, key):
+    """A prior draw whose path can be solved, as unconstrained vector, and data made from it."""
+    problem = gn.bind(model, gn.Observations({"x": (TIMES, np.ones(TIMES.size))}, start=0.0))
+    for attempt in range(1000):
+        path_key, hyper_key, noise_key = jax.random.split(jax.random.fold_in(key, attempt), 3)
+        truth = problem.draw_path_prior(path_key, problem.hyper_block.draw(hyper_key))
+        values = problem.constrain(truth)
+        paths = problem.solve(values)
+        if int(paths.status.max()) == 0 and float(jnp.abs(paths.xs).max()) < 1e3:
+            break
+    block, channel = problem.measured[0], problem.channels[0]
+    root = jnp.linalg.cholesky(channel.noisy_cov(values, block.gp_times))
+    y = paths.xs[0, block.rows, 0] + root @ jax.random.normal(noise_key, (TIMES.size,))
+    return problem, truth, gn.Observations({"x": (TIMES, np.asarray(2.0 * y))}, start=0.0)
+
+
+@pytest.mark.slow
+def test_agrees_with_a_long_run_of_nuts():
+    model = small_dictionary()
+    _, _, data = simulate(model, jax.random.key(8))
+    reference = gn.fit(model, data, method=gn.NUTS(draws=5000, target_accept=0.98), seed=1, progress=False)
+    lifted_fit = gn.fit(model, data, method=gn.Lifted(draws=5000), seed=2, progress=False)
+    assert float(reference.stats["diverging"].mean()) < 0.002
+    assert reference.diagnose().converged
+    assert lifted_fit.diagnose().converged
+    for name, values in dict(reference.scalars()).items():
+        other = dict(lifted_fit.scalars())[name]
+        for functional in (np.mean, np.std, lambda v: np.quantile(v, 0.05), lambda v: np.quantile(v, 0.95)):
+            parts = [np.array([functional(p) for c in v for p in np.split(np.asarray(c), 5)]) for v in (values, other)]
+            error = np.sqrt(sum(p.var(ddof=1) / p.size for p in parts))
+            assert abs(parts[0].mean() - parts[1].mean()) < 5.0 * error, name
+
+
+@pytest.mark.slow
+def test_ranks_of_prior_draws_are_uniform():
+    """Simulation-based calibration: among draws of the posterior, the truth may rank anywhere."""
+    model, ranks = small_dictionary(), []
+    for i in range(80):
+        problem, truth, data = simulate(model, jax.random.key(i))
+        posterior = gn.fit(model, data, method=gn.Lifted(draws=600, warmup=300, chains=2), seed=i, progress=False)
+        draws = posterior.unconstrained.reshape(-1, problem.size)[::20]
+        ranks.append((draws < np.asarray(truth)).mean(axis=0))
+    bins = np.stack([np.histogram(r, bins=8, range=(0.0, 1.0))[0] for r in np.array(ranks).T])
+    p_values = stats.chisquare(bins, axis=1).pvalue
+    assert p_values.min() > 0.01 / len(p_values), bins
