@@ -38,7 +38,7 @@ def surface_of(residuals, excess) -> lifted.Surface:
     )
 
 
-def sample(surface: lifted.Surface, angle: float, rotations: int, count: int = 100_000):
+def sample(surface: lifted.Surface, angle: float, rotations: int, count: int = 60_000):
     def step(x, key):
         moved = lifted.move(surface, surface.point(x), key, jnp.asarray(angle), jnp.asarray(rotations))
         return moved.x, (moved.x, moved.accept_prob, moved.landed)

@@ -37,7 +37,7 @@ _DIVERGENCE = 1000.0
 class Lifted:
     """Settings of the default sampler. Step sizes find themselves while warming up."""
 
-    draws: int = 2000
+    draws: int = 2500
     warmup: int = 400
     chains: int = 4
 

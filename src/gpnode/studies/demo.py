@@ -29,8 +29,8 @@ def main() -> None:
     known = gn.fit(study.known_form(), data, seed=arguments.seed)
     _show(known, arguments.output, "known-form")
 
-    print("\n2. Unknown form: fourteen candidate terms, quick Laplace approximation.\n")
-    sparse = gn.fit(study.dictionary(), data, method=gn.Laplace(), seed=arguments.seed)
+    print("\n2. Unknown form: fourteen candidate terms, which of them act?\n")
+    sparse = gn.fit(study.dictionary(), data, seed=arguments.seed)
     _show(sparse, arguments.output, "dictionary")
 
     _draw(known, sparse, data, arguments.output)
