@@ -26,7 +26,7 @@ X0 = jnp.array([0.7, 0.4])
 PARAMS = {"a": jnp.array([0.3, -0.8, 1.2]), "b": jnp.asarray(0.6)}
 
 FIELDS = {
-    "powers": lambda t, x, p: jnp.stack([x[0] ** 2 * p["b"] - x[1] ** -1, x[0] ** 0.5 * p["a"][0]]),
+    "powers": lambda t, x, p: jnp.stack([x[0] ** 2 * p["b"] - x[1] ** -1 + 3.0, x[0] ** 0.5 * p["a"][0]]),
     "transcendental": lambda t, x, p: jnp.stack([jnp.exp(-x[0]) * jnp.sin(x[1] + t), jnp.log1p(x[0] ** 2) - x[1]]),
     "saturation": lambda t, x, p: jnp.stack([jax.nn.sigmoid(x[0]) - jnp.tanh(p["b"] * x[1]), x[0] / (1.0 + x[1] ** 2)]),
     "matrix": lambda t, x, p: jnp.outer(p["a"][:2], x) @ x - p["b"] * x,
@@ -41,15 +41,26 @@ FIELDS = {
 }
 
 
-@pytest.mark.parametrize("field", FIELDS.values(), ids=FIELDS)
-def test_every_kind_of_operation(field):
-    def both(solver):
-        return solver.solve_with_jacobian(field, PARAMS, X0, TIMES, (0, 1))
+@pytest.fixture(scope="module")
+def all_fields():
+    """Paths and Jacobians of all the fields side by side, by native and by array code: compiling once is enough."""
 
-    (native, by_native), (array, by_array) = both(Native(tolerance=1.0)), both(FixedGrid())
+    def together(t, x, p):
+        return jnp.concatenate([field(t, x[2 * i : 2 * i + 2], p) for i, field in enumerate(FIELDS.values())])
+
+    starts = jnp.tile(X0, len(FIELDS))
+    every = tuple(range(starts.size))
+    return [s.solve_with_jacobian(together, PARAMS, starts, TIMES, every) for s in (Native(tolerance=1.0), FixedGrid())]
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_every_kind_of_operation(all_fields, name):
+    (native, by_native), (array, by_array) = all_fields
+    at = slice(2 * list(FIELDS).index(name), 2 * list(FIELDS).index(name) + 2)
     assert int(native.status) == int(array.status) == Status.OK
-    assert np.allclose(native.xs, array.xs, rtol=1e-12, atol=1e-13)
-    assert np.allclose(by_native, by_array, rtol=1e-9, atol=1e-11)
+    assert np.abs(array.xs[-1, at] - X0).max() > 1e-3
+    assert np.allclose(native.xs[:, at], array.xs[:, at], rtol=1e-12, atol=1e-13)
+    assert np.allclose(by_native[..., at], by_array[..., at], rtol=1e-9, atol=1e-11)
 
 
 def test_sensitivities_and_adjoint_agree_on_a_grid_that_must_be_refined():
@@ -76,10 +87,10 @@ def test_what_cannot_be_compiled_falls_back_and_says_so():
     assert isinstance(problem.solver, FixedGrid)
 
 
-def test_too_many_operations_are_refused():
+def test_a_system_too_large_for_scalar_code_is_refused():
     reason = unsupported(lambda t, x, p: p["m"] @ jnp.tanh(x), {"m": jnp.zeros((120, 120))}, 120)
     assert reason is not None
-    assert "scalar operations" in reason
+    assert "Jacobian" in reason
 
 
 def test_compiled_code_is_found_again_without_a_compiler(tmp_path):
@@ -139,7 +150,7 @@ def compare(model: gn.Model, data: gn.Observations, count: int) -> np.ndarray:
     (a, by_a, _), (b, by_b, _) = ([np.asarray(v) for v in _values(p, points)] for p in (native, diffrax))
     failed = np.isneginf(a)
     assert np.array_equal(failed, np.isneginf(b))
-    assert (np.abs(a - b)[~failed] / np.abs(b)[~failed]).max() < 1e-6
+    assert (np.abs(a[~failed] - b[~failed]) / np.abs(b[~failed])).max() < 1e-6
     assert (np.abs(by_a - by_b).max(axis=1)[~failed] / np.abs(by_b).max(axis=1)[~failed]).max() < 1e-6
     return failed
 

@@ -76,7 +76,8 @@ def _accurate_at(problem: Problem, mode: Mode, key: Array) -> Problem:
     exact = np.asarray(log_densities(problem.tightly_solved(), points)[0])
     for tolerance in STEP_TOLERANCE * 10.0 ** -np.arange(4):
         problem = problem.with_steps_for(points[0], float(tolerance))
-        off = np.abs(np.asarray(log_densities(problem, points)[0]) - exact)[np.isfinite(exact)]
+        used = np.asarray(log_densities(problem, points)[0])
+        off = np.abs(used[np.isfinite(exact)] - exact[np.isfinite(exact)])
         if np.all(off < _ACCURATE):
             break
     return problem

@@ -25,7 +25,7 @@ from jax.flatten_util import ravel_pytree
 
 from ..base import BLOW_UP_BOUND, VectorField
 from . import ffi
-from .scalar_code import Symbol, Tape, run, symbols, text
+from .scalar_code import Symbol, Tape, Unsupported, run, symbols, text
 
 _MARK = "# -- generated code goes above this line --"
 _HELPERS = """
@@ -54,6 +54,7 @@ _IMPORTS = """from math import (
     isnan, log, log1p, nan, pow, sin, sinh, sqrt, tan, tanh,
 )
 """
+_MOST_ENTRIES = 50_000  # beyond, even writing the code down takes long
 _LANES = 4  # float64 numbers a vector instruction works on
 _lock = threading.Lock()
 _names: dict[tuple[Any, ...], str] = {}
@@ -104,6 +105,9 @@ def _compile(source: str) -> str:
 def _trace(vector_field: VectorField, params: Any, states: int) -> tuple[ClosedJaxpr, int]:
     """The field and its Jacobians by state and by parameter, as a function of t, x and flat parameters."""
     flat, unravel = ravel_pytree(jax.tree.map(lambda leaf: np.zeros(jnp.shape(leaf)), params))
+
+    if states * (states + flat.size) > _MOST_ENTRIES:
+        raise Unsupported(f"its Jacobian has more than {_MOST_ENTRIES} entries")
 
     def field(t: Any, x: Any, p: Any) -> Any:
         return jnp.asarray(vector_field(t, x, unravel(p)), dtype=float)
