@@ -10,6 +10,7 @@ from scipy import stats
 
 import gpnode as gn
 from gpnode.inference import lifted
+from gpnode.solvers import Status
 
 WIDTH = 0.05
 
@@ -91,12 +92,32 @@ def test_a_step_can_be_retraced():
     point = surface.point(jnp.array([0.3, 0.4]))
     velocity = lifted.draw_velocity(point, jax.random.key(4))
     angle = jnp.asarray(0.3)
-    x, found = lifted.rotate(surface, point, velocity, angle)
-    there = surface.point(x)
-    back, returned = lifted.rotate(surface, there, -lifted.carry_velocity(point, there, angle), angle)
-    assert bool(found)
-    assert bool(returned)
-    assert np.allclose(back, point.x, atol=1e-6)
+    landing = lifted.rotate(surface, point, velocity, angle)
+    there = surface.point(landing.x)
+    back = lifted.rotate(surface, there, -lifted.carry_velocity(point, there, angle), angle)
+    assert bool(landing.solved)
+    assert bool(back.solved)
+    assert np.allclose(back.x, point.x, atol=1e-6)
+
+
+def test_a_failed_solve_stops_the_move_and_tells_why():
+    """Beyond x0 = 0.2 no path can be solved: long turns are stopped there, and nothing ends there."""
+
+    def status(x):
+        return jnp.where(x[0] > 0.2, Status.BLOW_UP, Status.OK)
+
+    surface = lifted.Surface(
+        lambda x: (banana(x), status(x)),
+        lambda x: (banana(x), jax.jacfwd(banana)(x), status(x)),
+        jax.value_and_grad(no_excess),
+    )
+    at = surface.point(jnp.array([0.1, 0.49]))
+    keys = jax.random.split(jax.random.key(0), 200)
+    moved = jax.vmap(lambda k: lifted.move(surface, at, k, jnp.asarray(0.5), jnp.asarray(3)))(keys)
+    failed = np.asarray(moved.failure) == Status.BLOW_UP
+    assert 20 < failed.sum() < 180
+    assert not np.asarray(moved.landed)[failed].any()
+    assert float(moved.x[:, 0].max()) <= 0.2
 
 
 # -- whole posteriors --------------------------------------------------------------------------

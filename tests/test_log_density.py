@@ -368,3 +368,32 @@ def test_many_parameters_use_the_reverse_sweep_and_agree(decay_data, monkeypatch
     # Another name of the trajectory keeps the version compiled with the forward sweep out of the way.
     reverse = dataclasses.replace(problem, states=("x", "y"), trajectories=("reverse",))
     check(reverse, rotation_reference(problem, decay_data, zero, {}), points(problem.size, count=1))
+
+
+QUASISEPARABLE = [kernels.Matern12(), kernels.Matern32(), kernels.Matern52(), kernels.Matern32() + kernels.Matern12()]
+
+
+@pytest.mark.parametrize("kernel", QUASISEPARABLE, ids=lambda k: k.describe()["kind"])
+def test_linear_time_gives_the_dense_density(decay_data, kernel, monkeypatch):
+    problem = gn.bind(rotation_model(kernel=kernel), decay_data)
+    at = jnp.asarray(points(problem.size)[0])
+    dense = problem.value_and_grad(at)
+    monkeypatch.setattr("gpnode.likelihood.DENSE_LIMIT", 1)
+    linear = problem.value_and_grad(at)
+    assert float(linear[0]) == pytest.approx(float(dense[0]), rel=1e-11)
+    assert np.allclose(linear[1], dense[1], rtol=1e-8, atol=1e-8)
+
+
+def test_linear_time_is_taken_for_long_series_of_kernels_that_allow_it():
+    """A dense covariance of this length would take 20 GB."""
+    t = np.linspace(0.0, 10.0, 50_000)
+    model = gn.Model(
+        gn.KnownForm(["x"], lambda t, x, p: {"x": -p.k * x.x}, {"k": gn.LogNormal(-1.0, 1.0)}),
+        initial={"x": 1.0},
+        kernel=kernels.Matern32(),
+    )
+    problem = gn.bind(model, gn.Observations({"x": (t, np.exp(-0.3 * t))}))
+    value, gradient, status = value_and_grad(problem, jnp.zeros(problem.size))
+    assert int(status) == 0
+    assert np.isfinite(value)
+    assert np.abs(gradient).min() > 0

@@ -191,6 +191,34 @@ def test_interrupted_runs_and_coarse_solvers_fail(posterior, good):
     assert failed(dataclasses.replace(base, record={**base.record, "accuracy": coarse})) == {"solver accurate"}
 
 
+def in_two_modes(posterior):
+    modes = [{"log_density": 0.0, "log_evidence": -1.0}, {"log_density": 0.0, "log_evidence": -3.0}]
+    start = {**posterior.record["start"], "modes": modes}
+    return dataclasses.replace(posterior, record={**posterior.record, "start": start})
+
+
+def test_modes_that_do_not_mix_are_judged_each_by_itself(posterior):
+    draws = np.random.default_rng(1).normal(size=(8, 1000))
+    mixed = in_two_modes(with_draws(posterior, draws))
+    assert mixed.diagnose().converged
+    apart = in_two_modes(with_draws(posterior, draws + np.repeat([0.0, 9.0], 4)[:, None]))
+    assert failed(apart) == {"one mode"}
+    assert "SEVERAL MODES" in str(apart.diagnose())
+    assert "+0.0, -2.0" in str(apart.diagnose())
+    astray = in_two_modes(with_draws(posterior, draws + np.array([0.0, 0, 0, 2, 9, 9, 9, 9])[:, None]))
+    assert failed(astray) == {"one mode", "chains agree", "enough independent draws"}
+    assert "NOT CONVERGED" in str(astray.diagnose())
+
+
+def test_a_lifted_chain_that_hardly_moves_fails(posterior, good):
+    lifted = dataclasses.replace(posterior, record={**posterior.record, "method": "lifted"})
+    accept = np.full(good.shape, 0.6)
+    landed = np.full(good.shape, 0.9)
+    assert with_draws(lifted, good, accept_prob=accept, landed=landed).diagnose().converged
+    accept[2] = 0.05
+    assert failed(with_draws(lifted, good, accept_prob=accept, landed=landed)) == {"moves completed"}
+
+
 def test_short_runs_are_not_called_converged(posterior):
     assert not posterior.diagnose().converged
     assert "NOT CONVERGED" in str(posterior)
@@ -332,6 +360,7 @@ def test_plots_draw(posterior, sparse):
 
 def test_progress_speaks_where_there_is_no_terminal(positive_data, capsys, monkeypatch):
     monkeypatch.setattr("gpnode.inference.progress._LINE_EVERY", -1.0)
+    monkeypatch.setattr("gpnode.inference.progress._GUESS_AFTER", 0.0)
     gn.fit(MODEL, positive_data, method=SETTINGS)
     said = capsys.readouterr().err
     assert "smoothing" in said

@@ -127,8 +127,7 @@ class Problem(eqx.Module):
 
     def solve(self, values: Values) -> Trajectory:
         """Scaled paths (trajectories, nodes, states), one status and step count per trajectory."""
-        x0 = self.initial.values(values) / self.scaling.state_scale
-        params = {name: values[name] for name in self.dynamics.parameter_names}
+        x0, params = self._start_and_params(values)
 
         def one(x0: Array, ts: Array) -> Trajectory:
             return solve_with_gradient(
@@ -137,6 +136,11 @@ class Problem(eqx.Module):
 
         return jax.vmap(one)(x0, self.nodes)
 
+    def _start_and_params(self, values: Values) -> tuple[Array, Values]:
+        """Scaled initial states (trajectories, states), and what the vector field needs."""
+        x0 = self.initial.values(values) / self.scaling.state_scale
+        return x0, {name: values[name] for name in self.dynamics.parameter_names}
+
     def horizon(self, fraction: Array) -> Array:
         """Solver time (trajectories, 1) at which each trajectory has run through ``fraction`` of its length."""
         first, last = self.nodes[:, :1], self.nodes[:, -1:]
@@ -144,22 +148,20 @@ class Problem(eqx.Module):
 
     def solve_until(self, values: Values, fraction: Array) -> Trajectory:
         """As :meth:`solve`, but paths stand still after ``fraction`` of their length, and derivatives run forward."""
-        x0 = self.initial.values(values) / self.scaling.state_scale
-        params = {name: values[name] for name in self.dynamics.parameter_names}
+        x0, params = self._start_and_params(values)
         ts = jnp.minimum(self.nodes, self.horizon(fraction))
         return jax.vmap(lambda x, t: self.solver.solve(self.dynamics.vector_field, params, x, t))(x0, ts)
 
     def path_inputs(self, values: Values) -> Array:
         """What each trajectory's path depends on (trajectories, columns): parameters, then free initial values."""
-        flat, _ = ravel_pytree({name: values[name] for name in self.dynamics.parameter_names})
-        x0 = self.initial.values(values) / self.scaling.state_scale
+        x0, params = self._start_and_params(values)
+        flat, _ = ravel_pytree(params)
         free = jnp.asarray(self.initial.free_states, dtype=int)
         return jnp.concatenate([jnp.broadcast_to(flat, (len(x0), flat.size)), x0[:, free]], axis=1)
 
     def solve_with_jacobian(self, values: Values) -> tuple[Trajectory, Array]:
         """Paths, and their derivatives (trajectories, columns, nodes, states) by :meth:`path_inputs`."""
-        x0 = self.initial.values(values) / self.scaling.state_scale
-        params = {name: values[name] for name in self.dynamics.parameter_names}
+        x0, params = self._start_and_params(values)
 
         def one(x0: Array, ts: Array) -> tuple[Trajectory, Array]:
             free = self.initial.free_states
@@ -192,11 +194,15 @@ class Problem(eqx.Module):
     def log_likelihood(self, values: Values) -> tuple[Array, Array]:
         """Log likelihood of each block (blocks,) and the status of the solve."""
         residuals, status = self.residuals(self.solve(values))
+        return self.block_densities(values, residuals), status
+
+    def block_densities(self, values: Values, residuals: list[Array]) -> Array:
+        """Log density of each block's residuals (blocks,)."""
         parts = [
             self.channels[block.channel].log_density(values, block.gp_times, residual)
             for block, residual in zip(self.measured, residuals, strict=True)
         ]
-        return jnp.stack(parts), status
+        return jnp.stack(parts)
 
     def log_prior(self, unconstrained: Array) -> Array:
         """Log prior density of the unconstrained vector (Jacobian included)."""
@@ -302,8 +308,7 @@ def _lay_nodes(times: np.ndarray, counts: np.ndarray, total: int) -> tuple[np.nd
 @eqx.filter_jit
 def _step_errors(problem: Problem, unconstrained: Array) -> Array:
     values = problem.constrain(unconstrained)
-    x0 = problem.initial.values(values) / problem.scaling.state_scale
-    params = {name: values[name] for name in problem.dynamics.parameter_names}
+    x0, params = problem._start_and_params(values)
     return jax.vmap(lambda x, ts: local_errors(problem.dynamics.vector_field, params, x, ts))(x0, problem.nodes)
 
 

@@ -46,7 +46,6 @@ class Chain:
     warmup_failures: list[np.ndarray] = field(default_factory=list)
     done: int = 0
     seconds: float = 0.0
-    gradients: int = 0
 
     def next_count(self, total: int) -> int:
         """Length of the next chunk."""
@@ -59,7 +58,6 @@ class Chain:
         warm = int(np.clip(warmup - self.done, 0, count))
         arrays = jax.tree.map(lambda a: np.asarray(a[:count]), transitions)
         self.warmup_failures.append(arrays.failure[:warm])
-        self.gradients += int(arrays.num_steps.sum())
         if warm < count:
             self.kept.append(jax.tree.map(lambda a: a[warm:], arrays))
         self.state, self.done, self.seconds = state, self.done + count, self.seconds + seconds
@@ -115,6 +113,8 @@ def run_chains(
             ready.append(chain)
         return ready
 
+    # A second thread of the linear algebra library would only wait, at full speed, for the next small matrix.
+    limits = threadpool_limits(1, user_api="blas")
     try:
         for chain in chains:
             submit(chain)
@@ -132,6 +132,7 @@ def run_chains(
     finally:
         if own is not None:
             own.shutdown(cancel_futures=True)
+        limits.restore_original_limits()
 
 
 def _cores() -> int:
@@ -146,9 +147,7 @@ def _run_chunk(
     problem: Problem, frame: Frame, state: State, count: int, settings: Sampler
 ) -> tuple[State, Transition, float]:
     begun = time.perf_counter()
-    # A second thread of the linear algebra library would only wait, at full speed, for the next small matrix.
-    with threadpool_limits(1, user_api="blas"):
-        result = jax.block_until_ready(chunk(problem, frame, state, jnp.asarray(count), settings, _ROOM))
+    result = jax.block_until_ready(chunk(problem, frame, state, jnp.asarray(count), settings, _ROOM))
     return *result, time.perf_counter() - begun
 
 

@@ -103,11 +103,6 @@ def rest_given_path(problem: Problem, u: Array) -> Callable[[Array], Array]:
     residuals, _ = problem.residuals(problem.solve_until(problem.constrain(u), jnp.ones(())))
 
     def log_density(at: Array) -> Array:
-        values = problem.constrain(at)
-        parts = [
-            problem.channels[b.channel].log_density(values, b.gp_times, r)
-            for b, r in zip(problem.measured, residuals, strict=True)
-        ]
-        return problem.log_prior(at) + sum(parts, jnp.zeros(()))
+        return problem.log_prior(at) + jnp.sum(problem.block_densities(problem.constrain(at), residuals))
 
     return log_density

@@ -33,6 +33,7 @@ from .progress import Display
 from .start import Start, disperse, find_start
 
 _ACCURACY_DRAWS = 100
+_LONGEST_LIFTED = 1000  # measurements in a block
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,9 @@ def fit(
     model, data
         What is known, and what was measured.
     method
-        ``Lifted()`` (default) samples the posterior on the surface the data pin down; ``NUTS()`` is the
-        usual sampler, enough for small known forms; ``Laplace()`` approximates quickly.
+        ``Lifted()`` samples the posterior on the surface the data pin down, and is the default for up
+        to 1000 measurements in a series; ``NUTS()`` is the usual sampler, and the default beyond;
+        ``Laplace()`` approximates quickly.
     seed
         Same seed, same numbers.
     progress
@@ -73,15 +75,16 @@ def fit(
 
     Ctrl-C after the warm-up returns the draws so far, marked as interrupted.
     """
-    method = Lifted() if method is None else method
-    if not isinstance(method, Lifted | NUTS | Laplace):
+    if not isinstance(method, Lifted | NUTS | Laplace | None):
         raise TypeError(f"method must be gpnode.Lifted(...), gpnode.NUTS(...) or gpnode.Laplace(...); got {method!r}.")
     begun = time.perf_counter()
     identity = {"fingerprint": fingerprint(model, data), "model": model.describe()}
     start_key, spread_key, chain_key = jax.random.split(jax.random.key(seed), 3)
     with Display(progress) as display:
         display.say("reading the data")
-        start = find_start(bind(model, data), start_key, display.say)
+        problem = bind(model, data)
+        method = _default_method(problem) if method is None else method
+        start = find_start(problem, start_key, display.say)
         if isinstance(method, Laplace):
             unconstrained, stats, details = _laplace(start, method, chain_key, display)
         else:
@@ -116,6 +119,11 @@ def fit(
     )
 
 
+def _default_method(problem: Problem) -> Lifted | NUTS:
+    """The lifted sampler, unless a block of data is too long for the dense whitening it needs."""
+    return Lifted() if max(b.y.size for b in problem.measured) <= _LONGEST_LIFTED else NUTS()
+
+
 def _sample(
     start: Start, settings: Sampler, spread_key: Array, chain_key: Array, display: Display, executor: Executor | None
 ) -> tuple[np.ndarray, xr.Dataset, dict[str, Any]]:
@@ -132,7 +140,6 @@ def _sample(
     details = {
         "solver_failures": _count_failures(stats["failure"].to_numpy()),
         "warmup_failures": _count_failures(np.concatenate([f for c in chains for f in c.warmup_failures])),
-        "gradients": sum(chain.gradients for chain in chains),
         "interrupted": not complete,
     }
     return np.stack([k.draw for k in kept]), stats, details

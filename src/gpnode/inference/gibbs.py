@@ -8,7 +8,6 @@ Local scales of the horseshoe, integrated out elsewhere, are drawn anew before e
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,6 +21,7 @@ from ..problem import Problem
 from . import lifted
 from .conditionals import path_given_rest, rest_given_path, split
 from .frame import Frame
+from .nuts import leapfrog
 
 _RIGHT_ANGLE = 1.6  # where all is normal, the end of such a turn is independent of its start
 _MOST_ROTATIONS = 24
@@ -60,7 +60,11 @@ class State(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """What one step leaves behind. ``landed`` is the part of moves whose rotations could be completed and retraced."""
+    """What one step leaves behind.
+
+    ``landed`` is the part of moves whose rotations could be completed and retraced, ``failure``
+    the status of a failed solve that stopped one.
+    """
 
     draw: Array
     log_density: Array
@@ -112,7 +116,7 @@ def step(problem: Problem, frame: Frame, state: State, settings: Lifted) -> tupl
         num_steps=rotations,
         landed=moved.landed,
         diverging=rest_diverging | (moved.energy_error > _DIVERGENCE),
-        failure=jnp.asarray(0),
+        failure=moved.failure,
     )
     adapted = (
         adapt(state.angle, _LANDED, moved.landed),
@@ -139,10 +143,11 @@ def _move_path(problem: Problem, u: Array, key: Array, angle: Array, rotations: 
             total.accept_prob + moved.accept_prob / moves,
             jnp.maximum(total.energy_error, moved.energy_error),
             total.landed + moved.landed / moves,
+            jnp.maximum(total.failure, moved.failure),
         )
 
     where, _ = split(problem)
-    nothing = lifted.Moved(u[where], jnp.zeros(()), jnp.asarray(-jnp.inf), jnp.zeros(()))
+    nothing = lifted.Moved(u[where], jnp.zeros(()), jnp.asarray(-jnp.inf), jnp.zeros(()), jnp.asarray(0))
     return jax.lax.fori_loop(0, moves, move, (u, nothing))
 
 
@@ -156,29 +161,24 @@ def _move_rest(problem: Problem, spread: Array, u: Array, key: Array, size: Arra
     def place(z: Array) -> Array:
         return u.at[where].add(spread @ z)
 
-    def potential(z: Array) -> tuple[Array, Array]:
+    def potential(z: Array) -> tuple[Array, Array, Array]:
         value, gradient = jax.value_and_grad(lambda z: log_density(place(z)))(z)
         sound = jnp.isfinite(value)
-        return jnp.where(sound, -value, jnp.inf), jnp.where(sound & jnp.isfinite(gradient), -gradient, 0.0)
+        slope = jnp.where(sound & jnp.isfinite(gradient), -gradient, 0.0)
+        return jnp.where(sound, -value, jnp.inf), slope, jnp.asarray(0)
 
-    z, tree = _nuts_step(potential, jnp.zeros(where.size), key, size)
-    return place(z), tree.sum_accept_probs / tree.num_proposals, -tree.z_proposal_pe, tree.diverging
-
-
-def _nuts_step(
-    potential: Callable[[Array], tuple[Array, Array]], z: Array, key: Array, size: Array
-) -> tuple[Array, Any]:
     momentum_key, tree_key = jax.random.split(key)
-
-    def leapfrog(size: Array, inverse_mass: Array, at: Any) -> IntegratorState:
-        z, r, _, gradient = at
-        r = r - 0.5 * size * gradient
-        z = z + size * r
-        energy, gradient = potential(z)
-        return IntegratorState(z, r - 0.5 * size * gradient, energy, gradient)
-
-    start = IntegratorState(z, jax.random.normal(momentum_key, z.shape), *potential(z))
+    here = jnp.zeros(where.size)
+    energy, gradient, status = potential(here)
+    momentum = jax.random.normal(momentum_key, here.shape)
     tree = build_tree(
-        leapfrog, euclidean_kinetic_energy, start, jnp.ones(z.size), size, tree_key, max_tree_depth=_REST_DEPTH
+        leapfrog(potential),
+        euclidean_kinetic_energy,
+        IntegratorState((here, status), momentum, energy, gradient),
+        jnp.eye(where.size),
+        size,
+        tree_key,
+        max_tree_depth=_REST_DEPTH,
     )
-    return tree.z_proposal, tree
+    z, _ = tree.z_proposal
+    return place(z), tree.sum_accept_probs / tree.num_proposals, -tree.z_proposal_pe, tree.diverging

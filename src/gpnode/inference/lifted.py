@@ -21,7 +21,6 @@ from jax import Array
 
 _MOST_ITERATIONS = 20
 _HALVINGS = 6
-_WORSE = 1.0  # Broyden's method gives up when an iteration multiplies the mismatch by this
 _SOLVED = 1e-6  # in units of the posterior's own width, as are all distances here
 _RETURNED = 1e-3
 
@@ -56,10 +55,6 @@ class Point(NamedTuple):
         return 0.5 * v @ self.metric @ v
 
 
-Residuals = Callable[[Array], tuple[Array, Array]]
-"""From ``x`` to the residuals (m,) and the status of the solve."""
-
-
 class Surface(NamedTuple):
     """The residuals alone; with their Jacobian; what the prior has beyond a standard normal, with its gradient."""
 
@@ -84,8 +79,16 @@ def draw_velocity(at: Point, key: Array) -> Array:
     return jax.scipy.linalg.solve_triangular(at.factor, z, lower=True, trans=1)
 
 
-def rotate(surface: Surface, at: Point, v: Array, angle: Array) -> tuple[Array, Array]:
-    """Where a rotation by ``angle`` meets the surface again: ``x``, and whether it was found."""
+class Landing(NamedTuple):
+    """Where a rotation meets the surface again, whether it was found, and how the last solve on the way ended."""
+
+    x: Array
+    solved: Array
+    status: Array
+
+
+def rotate(surface: Surface, at: Point, v: Array, angle: Array) -> Landing:
+    """Rotate by ``angle`` and come back to the surface."""
     wanted = jnp.cos(angle) * (at.x + at.slope.T @ at.r) + jnp.sin(angle) * (at.metric @ v)
     return _land(surface, at, wanted)
 
@@ -98,86 +101,100 @@ def carry_velocity(at: Point, to: Point, angle: Array) -> Array:
     return _solve_metric(to, ax + to.slope.T @ ar)
 
 
-def _land(surface: Surface, at: Point, wanted: Array) -> tuple[Array, Array]:
+def _land(surface: Surface, at: Point, wanted: Array) -> Landing:
     """Solve x + slope(at)' r(x) = wanted. Coordinates are those in which the metric at the start is the identity."""
 
     def place(z: Array) -> Array:
         return at.x + jax.scipy.linalg.solve_triangular(at.factor, z, lower=True, trans=1)
 
-    def mismatch(x: Array, r: Array, status: Array) -> tuple[Array, Array]:
+    def mismatch(x: Array, r: Array, status: Array) -> Mismatch:
         gap = jax.scipy.linalg.solve_triangular(at.factor, x + at.slope.T @ r - wanted, lower=True)
         size = jnp.sqrt(gap @ gap)
-        return gap, jnp.where((status == 0) & jnp.isfinite(size), size, jnp.inf)
+        return Mismatch(gap, jnp.where((status == 0) & jnp.isfinite(size), size, jnp.inf), status.astype(int))
 
-    def value(z: Array) -> tuple[Array, Array]:
+    def value(z: Array) -> Mismatch:
         x = place(z)
         return mismatch(x, *surface.residuals(x))
 
-    def value_and_slope(z: Array) -> tuple[Array, Array, Array]:
+    def value_and_slope(z: Array) -> tuple[Mismatch, Array]:
         x = place(z)
         r, slope, status = surface.evaluate(x)
         by_x = jnp.eye(x.size) + at.slope.T @ slope
         half = jax.scipy.linalg.solve_triangular(at.factor, by_x, lower=True)
-        return *mismatch(x, r, status), jax.scipy.linalg.solve_triangular(at.factor, half.T, lower=True).T
+        return mismatch(x, r, status), jax.scipy.linalg.solve_triangular(at.factor, half.T, lower=True).T
 
-    gap, size = mismatch(at.x, at.r, at.status)
-    z, solved = _broyden(value, gap, size)
-    z, solved = jax.lax.cond(solved, lambda: (z, solved), lambda: _newton(value_and_slope, gap, size))
-    return place(z), solved
+    start = mismatch(at.x, at.r, at.status)
+    quick = _broyden(value, start)
+    z, solved, status = jax.lax.cond(quick[1], lambda: quick, lambda: _newton(value_and_slope, start))
+    return Landing(place(z), solved, status)
 
 
-def _broyden(value: Callable[[Array], tuple[Array, Array]], gap: Array, size: Array) -> tuple[Array, Array]:
+class Mismatch(NamedTuple):
+    """How far from the solution: the difference, its length (infinite where a solve failed), and the status."""
+
+    gap: Array
+    size: Array
+    status: Array
+
+
+def _broyden(value: Callable[[Array], Mismatch], start: Mismatch) -> tuple[Array, Array, Array]:
     """Root from zero without derivatives, which are near the identity. Quick, and gives up at once if it gets worse."""
 
     def body(carry: Any) -> Any:
-        i, z, gap, size, inverse, _ = carry
-        step = -inverse @ gap
-        new_gap, new_size = value(z + step)
-        change = inverse @ (new_gap - gap)
+        i, z, old, inverse, _ = carry
+        step = -inverse @ old.gap
+        new = value(z + step)
+        change = inverse @ (new.gap - old.gap)
         inverse = inverse + jnp.outer(step - change, step @ inverse) / (step @ change)
-        return i + 1, z + step, new_gap, new_size, inverse, new_size < _WORSE * size
+        return i + 1, z + step, new, inverse, new.size < old.size
 
     def unfinished(carry: Any) -> Array:
-        i, _, _, size, _, hopeful = carry
-        return (i < _MOST_ITERATIONS) & hopeful & (size > _SOLVED)
+        i, _, at, _, hopeful = carry
+        return (i < _MOST_ITERATIONS) & hopeful & (at.size > _SOLVED)
 
-    start = (jnp.asarray(0), jnp.zeros_like(gap), gap, size, jnp.eye(gap.size), jnp.asarray(True))
-    _, z, _, size, _, _ = jax.lax.while_loop(unfinished, body, start)
-    return z, size <= _SOLVED
+    n = start.gap.size
+    first = (jnp.asarray(0), jnp.zeros(n), start, jnp.eye(n), jnp.asarray(True))
+    _, z, at, _, _ = jax.lax.while_loop(unfinished, body, first)
+    return z, at.size <= _SOLVED, at.status
 
 
-def _newton(value_and_slope: Callable[[Array], tuple[Array, ...]], gap: Array, size: Array) -> tuple[Array, Array]:
+def _newton(value_and_slope: Callable[[Array], tuple[Mismatch, Array]], start: Mismatch) -> tuple[Array, Array, Array]:
     """Root from zero by Newton's method; a step that makes it worse, or cannot be solved, is halved."""
 
     def body(carry: Any) -> Any:
-        i, z, size, fraction, step = carry
-        new_gap, new_size, slope = value_and_slope(z + fraction * step)
-        better = new_size < (1.0 - 0.1 * fraction) * size
-        newton = -jnp.linalg.solve(jnp.where(better, slope, jnp.eye(gap.size)), jnp.where(better, new_gap, 0.0))
+        i, z, size, fraction, step, _ = carry
+        new, slope = value_and_slope(z + fraction * step)
+        better = new.size < (1.0 - 0.1 * fraction) * size
+        newton = -jnp.linalg.solve(jnp.where(better, slope, jnp.eye(z.size)), jnp.where(better, new.gap, 0.0))
         return (
             i + 1,
             jnp.where(better, z + fraction * step, z),
-            jnp.where(better, new_size, size),
+            jnp.where(better, new.size, size),
             jnp.where(better, 1.0, 0.5 * fraction),
             jnp.where(better, newton, step),
+            new.status,
         )
 
     def unfinished(carry: Any) -> Array:
-        i, _, size, fraction, _ = carry
+        i, _, size, fraction, _, _ = carry
         return (i < _MOST_ITERATIONS) & (size > _SOLVED) & (fraction > 0.5**_HALVINGS)
 
-    start = (jnp.asarray(0), jnp.zeros_like(gap), size, jnp.asarray(1.0), -gap)
-    _, z, size, _, _ = jax.lax.while_loop(unfinished, body, start)
-    return z, size <= _SOLVED
+    first = (jnp.asarray(0), jnp.zeros_like(start.gap), start.size, jnp.asarray(1.0), -start.gap, start.status)
+    _, z, size, _, _, status = jax.lax.while_loop(unfinished, body, first)
+    return z, size <= _SOLVED, status
 
 
 class Moved(NamedTuple):
-    """Outcome of a move: where it ended, how likely that was to be accepted, whether every rotation worked."""
+    """Outcome of a move: where it ended, how likely that was to be accepted, whether every rotation worked.
+
+    ``failure`` is the status of the solve that stopped it, if one did.
+    """
 
     x: Array
     accept_prob: Array
     energy_error: Array
     landed: Array
+    failure: Array
 
 
 def move(surface: Surface, at: Point, key: Array, angle: Array, rotations: Array) -> Moved:
@@ -186,32 +203,37 @@ def move(surface: Surface, at: Point, key: Array, angle: Array, rotations: Array
     v = draw_velocity(at, velocity_key)
     before = at.potential() + at.kinetic(v)
 
-    def body(carry: tuple[Array, Point, Array, Array]) -> tuple[Array, Point, Array, Array]:
-        i, p, v, _ = carry
+    def body(carry: Any) -> Any:
+        i, p, v, _, _ = carry
         return i + 1, *_checked_step(surface, p, v, angle)
 
-    def unfinished(carry: tuple[Array, Point, Array, Array]) -> Array:
-        i, _, _, landed = carry
+    def unfinished(carry: Any) -> Array:
+        i, _, _, landed, _ = carry
         return (i < rotations) & landed
 
-    _, end, v, landed = jax.lax.while_loop(unfinished, body, (jnp.asarray(0), at, v, at.sound))
+    start = (jnp.asarray(0), at, v, at.sound, at.status.astype(int))
+    _, end, v, landed, failure = jax.lax.while_loop(unfinished, body, start)
     error = end.potential() + end.kinetic(v) - before
     accept = jnp.where(landed & jnp.isfinite(error), jnp.minimum(1.0, jnp.exp(-error)), 0.0)
     taken = jax.random.uniform(accept_key) < accept
-    return Moved(jnp.where(taken, end.x, at.x), accept, jnp.where(landed, error, 0.0), landed)
+    return Moved(jnp.where(taken, end.x, at.x), accept, jnp.where(landed, error, 0.0), landed, failure)
 
 
-def _checked_step(surface: Surface, p: Point, v: Array, angle: Array) -> tuple[Point, Array, Array]:
-    """A step that can be retraced: otherwise it would not leave the posterior unchanged."""
+def _checked_step(surface: Surface, p: Point, v: Array, angle: Array) -> tuple[Point, Array, Array, Array]:
+    """A step that can be retraced: otherwise it would not leave the posterior unchanged.
+
+    Returns the point, the velocity, whether it worked, and the status of the solve that prevented it, if one did.
+    """
     v = v + 0.5 * angle * _solve_metric(p, p.push)
-    x, found = rotate(surface, p, v, angle)
+    landing = rotate(surface, p, v, angle)
 
-    def arrive() -> tuple[Point, Array, Array]:
-        there = surface.point(x)
+    def arrive() -> tuple[Point, Array, Array, Array]:
+        there = surface.point(landing.x)
         arrived = carry_velocity(p, there, angle)
-        back, returned = rotate(surface, there, -arrived, angle)
-        off = p.factor.T @ (back - p.x)
-        ok = there.sound & returned & (off @ off < _RETURNED**2)
-        return there, arrived + 0.5 * angle * _solve_metric(there, there.push), ok
+        back = rotate(surface, there, -arrived, angle)
+        off = p.factor.T @ (back.x - p.x)
+        ok = there.sound & back.solved & (off @ off < _RETURNED**2)
+        status = jnp.where(back.solved, there.status.astype(int), back.status)
+        return there, arrived + 0.5 * angle * _solve_metric(there, there.push), ok, status
 
-    return jax.lax.cond(found, arrive, lambda: (p, v, found))
+    return jax.lax.cond(landing.solved, arrive, lambda: (p, v, landing.solved, landing.status))

@@ -6,6 +6,7 @@ carries the status of its solve, so that every divergence knows whether a failed
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -70,6 +71,19 @@ def _potential(problem: Problem, frame: Frame, z: Array) -> tuple[Array, Array, 
     return -value, -(frame.spread.T @ gradient), status.astype(int)
 
 
+def leapfrog(potential: Callable[[Array], tuple[Array, Array, Array]]) -> Callable[..., IntegratorState]:
+    """Integrator for numpyro's trees, on a potential that gives its value, gradient and the solve's status."""
+
+    def step(size: Array, inverse_mass: Array, at: Any) -> IntegratorState:
+        (z, _), r, _, gradient = at
+        r = r - 0.5 * size * gradient
+        z = z + size * (inverse_mass @ r)
+        energy, gradient, status = potential(z)
+        return IntegratorState((z, status), r - 0.5 * size * gradient, energy, gradient)
+
+    return step
+
+
 def _adapter(settings: NUTS) -> tuple[Any, Any]:
     return warmup_adapter(settings.warmup, dense_mass=True, target_accept_prob=settings.target_accept)
 
@@ -90,15 +104,8 @@ def step(problem: Problem, frame: Frame, state: State, settings: NUTS) -> tuple[
     adapt = state.adapt
     momentum = adapt.mass_matrix_sqrt @ jax.random.normal(momentum_key, state.z.shape)
 
-    def leapfrog(size: Array, inverse_mass: Array, at: Any) -> IntegratorState:
-        (z, _), r, _, gradient = at
-        r = r - 0.5 * size * gradient
-        z = z + size * (inverse_mass @ r)
-        potential, gradient, status = _potential(problem, frame, z)
-        return IntegratorState((z, status), r - 0.5 * size * gradient, potential, gradient)
-
     tree = build_tree(
-        leapfrog,
+        leapfrog(lambda z: _potential(problem, frame, z)),
         euclidean_kinetic_energy,
         IntegratorState((state.z, jnp.asarray(0)), momentum, -state.log_density, -state.gradient),
         adapt.inverse_mass_matrix,

@@ -15,6 +15,7 @@ from .chains import Chain, Sampler
 
 _RHAT_EVERY = 3.0  # seconds; R-hat over all parameters is not free
 _LINE_EVERY = 10.0  # seconds between lines where there is no terminal
+_GUESS_AFTER = 1.0  # seconds of sampling before saying how much is left
 _ENOUGH = 50  # draws per chain before R-hat means anything
 
 
@@ -68,8 +69,9 @@ class Display:
         self._bar.update(self._task, description=stage, completed=done, total=total, note=note)
         now = time.perf_counter()
         if self._plain and now - self._last_line > _LINE_EVERY:
-            left = (now - self._sampling_since) * (total - done) / max(done, 1)
-            self._line(f"{stage}: {done}/{total} steps, about {left:.0f} s left, {note}")
+            spent = now - self._sampling_since
+            left = f", about {spent * (total - done) / done:.0f} s left" if spent > _GUESS_AFTER else ""
+            self._line(f"{stage}: {done}/{total} steps{left}, {note}")
 
     def _note(self, chains: list[Chain]) -> str:
         divergent = sum(int(t.diverging.sum()) for c in chains for t in c.kept)

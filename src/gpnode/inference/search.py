@@ -21,6 +21,7 @@ from ..priors import HorseshoeBlock
 from ..problem import Problem, log_density
 from ..smoothing import Smooth, smooth
 from ..solvers import Status
+from .conditionals import split
 
 # Eighths of the record: prior draws for glycolysis all reach the noise floor this way, one in six does at once.
 _FINE = tuple(np.linspace(0.125, 1.0, 8))
@@ -231,8 +232,7 @@ def _target(problem: Problem, noise_std: np.ndarray, draws: np.ndarray) -> Targe
         if isinstance(block, HorseshoeBlock):  # its draws are too heavy-tailed to tell a width
             centre[slices[block.name]], width[slices[block.name]] = 0.0, 1.0
             centre[slices[f"{block.name}.tau"]] = np.log(0.3)
-    names = [*problem.dynamics.parameter_names, *(name for _, _, name in problem.initial.unknown)]
-    moving = np.concatenate([np.arange(0), *(np.arange(slices[n].start, slices[n].stop) for n in names)]).astype(int)
+    moving, _ = split(problem)
     return Target(
         problem,
         jnp.asarray(centre),

@@ -7,6 +7,7 @@ grid is chosen so that the embedded error estimate is small where it matters
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -15,24 +16,11 @@ import numpy as np
 from jax import Array
 
 from .base import BLOW_UP_BOUND, Solver, Status, Trajectory, VectorField
-
-# Dormand and Prince's fifth-order pair. The last row of A is the solution itself
-# (first-same-as-last), ERROR is the difference to the embedded fourth-order solution.
-_C = (0.0, 1 / 5, 3 / 10, 4 / 5, 8 / 9, 1.0)
-_A = (
-    (),
-    (1 / 5,),
-    (3 / 40, 9 / 40),
-    (44 / 45, -56 / 15, 32 / 9),
-    (19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729),
-    (9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656),
-)
-_B = (35 / 384, 0.0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84)
-_ERROR = (71 / 57600, 0.0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40)
+from .tableau import COUPLING, ERROR, NODES, WEIGHTS
 
 
 class FixedGrid(Solver):
-    """Fifth-order explicit Runge–Kutta, one step per interval. The fast default for non-stiff systems."""
+    """Fifth-order explicit Runge–Kutta, one step per interval, as array code."""
 
     def solve(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Trajectory:
         lengths = jnp.diff(ts)
@@ -42,7 +30,7 @@ class FixedGrid(Solver):
         ) -> tuple[tuple[Array, Array, Array], Array]:
             x, alive, steps = carry
             t, h = interval
-            advanced = x + h * _increment(_stages(vector_field, params, t, h, x), _B)
+            advanced = x + h * _increment(_stages(vector_field, params, t, h, x), WEIGHTS)
             # A path that leaves the bounds stays where it was, so that all later numbers are finite.
             alive = alive & jnp.all(jnp.abs(advanced) < BLOW_UP_BOUND)
             x = jnp.where(alive, advanced, x)
@@ -65,7 +53,7 @@ class FixedGrid(Solver):
 
 def _stages(vector_field: VectorField, params: Any, t: Array, h: Array, x: Array) -> list[Array]:
     slopes: list[Array] = []
-    for c, row in zip(_C, _A, strict=True):
+    for c, row in zip(NODES, COUPLING, strict=True):
         point = x + h * _increment(slopes, row) if slopes else x
         slopes.append(vector_field(t + c * h, point, params))
     return slopes
@@ -75,15 +63,15 @@ def _cause_of_death(vector_field: VectorField, params: Any, t: Array, h: Array, 
     """Whether the step from ``x`` failed because the field has no value at a state it met, or by growth."""
     slopes: list[Array] = []
     undefined = jnp.asarray(False)
-    for c, row in zip(_C, _A, strict=True):
+    for c, row in zip(NODES, COUPLING, strict=True):
         point = x + h * _increment(slopes, row) if slopes else x
         slopes.append(vector_field(t + c * h, point, params))
         undefined |= jnp.all(jnp.abs(point) < BLOW_UP_BOUND) & jnp.any(jnp.isnan(slopes[-1]))
     return jnp.where(undefined, Status.NOT_FINITE, Status.BLOW_UP)
 
 
-def _increment(slopes: list[Array], weights: tuple[float, ...]) -> Array:
-    return sum(w * k for w, k in zip(weights, slopes, strict=True) if w)  # type: ignore[return-value]
+def _increment(slopes: list[Array], weights: Sequence[float] | np.ndarray) -> Array:
+    return sum(w * k for w, k in zip(weights, slopes, strict=False) if w)  # type: ignore[return-value]
 
 
 def local_errors(vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Array:
@@ -92,9 +80,9 @@ def local_errors(vector_field: VectorField, params: Any, x0: Array, ts: Array) -
     def step(x: Array, interval: tuple[Array, Array]) -> tuple[Array, Array]:
         t, h = interval
         slopes = _stages(vector_field, params, t, h, x)
-        advanced = x + h * _increment(slopes, _B)
+        advanced = x + h * _increment(slopes, WEIGHTS)
         slopes.append(vector_field(t + h, advanced, params))
-        return advanced, jnp.max(jnp.abs(h * _increment(slopes, _ERROR)))
+        return advanced, jnp.max(jnp.abs(h * _increment(slopes, ERROR)))
 
     _, errors = jax.lax.scan(step, x0, (ts[:-1], jnp.diff(ts)))
     return errors

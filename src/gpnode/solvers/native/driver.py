@@ -1,12 +1,14 @@
 """Integrators around generated code. This file is the second half of every generated module.
 
 The first half defines, for one vector field, the constants STATES, PARAMETERS (elements of the
-flattened parameters), INPUTS (these and constants handed over with them), FREE (states whose
-initial value gets a sensitivity), STATE_ENTRIES and PARAMETER_ENTRIES (row and column of each
-non-zero entry of the Jacobians), COLUMNS (of the sensitivities: parameters, then free states) and
-WIDTH (the same, rounded up for vector instructions), and the functions ``slope(t, x, p, f)``,
-``derivatives(t, x, p, by_state, by_parameter)`` and ``spread(by_state, inner, out)`` (product of
-the Jacobian by state with a matrix (STATES, WIDTH)), which fill their last arguments.
+flattened parameters), INPUTS (these and constants handed over with them), STATE_ENTRIES and
+PARAMETER_ENTRIES (row and column of each non-zero entry of the Jacobians), and the functions
+``slope(t, x, p, f)``, ``derivatives(t, x, p, by_state, by_parameter)`` and ``spread(by_state,
+inner, width, out)`` (product of the Jacobian by state with a matrix (STATES, width)), which fill their
+last arguments.
+
+Sensitivities have one column per parameter and per *free* state, one whose initial value is to be
+varied. While stepping, their number is rounded up to ``width`` for the sake of vector instructions.
 
 The method is Dormand and Prince's fifth-order pair, one step per interval of ``ts``; an interval
 whose error estimate exceeds the tolerance is cut into as many steps as it needs.
@@ -19,25 +21,13 @@ import numpy as np
 from numba import cfunc, njit
 
 from gpnode.solvers.native.ffi import SIGNATURE, argument, is_registration, last_dimension, result
+from gpnode.solvers.tableau import COUPLING, ERROR, NODES, STAGES, WEIGHTS
 
 FAST = {"contract", "reassoc", "nsz", "arcp"}  # NaN and infinity keep their meaning
 # -- generated code goes above this line --
-STAGES = 6
-NODES = (0.0, 1 / 5, 3 / 10, 4 / 5, 8 / 9, 1.0)
-WEIGHTS = (35 / 384, 0.0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84)
-ERROR = (71 / 57600, 0.0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40)
-COUPLING = np.array(
-    [
-        [0.0, 0.0, 0.0, 0.0, 0.0],
-        [1 / 5, 0.0, 0.0, 0.0, 0.0],
-        [3 / 40, 9 / 40, 0.0, 0.0, 0.0],
-        [44 / 45, -56 / 15, 32 / 9, 0.0, 0.0],
-        [19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729, 0.0],
-        [9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656],
-    ]
-)
 SOLUTION, SENSITIVITIES, GRADIENT = 0.0, 1.0, 2.0  # what to compute
 OK, BLOW_UP, TOO_MANY_STEPS, NOT_FINITE = 0, 1, 2, 3
+LANES = 4  # float64 numbers a vector instruction works on
 SHORTEST = 1e-4  # of an interval; a path that wants shorter steps is running away
 
 
@@ -83,25 +73,25 @@ def has_slope(x, slopes, points):
 
 
 @njit(error_model="numpy", fastmath=FAST)
-def push(t, h, x, p, points, by_state, by_parameter, inner, moved, sensitivity):
-    """Carry the sensitivity (STATES * WIDTH) over one step.
+def push(t, h, x, p, points, by_state, by_parameter, width, inner, moved, sensitivity):
+    """Carry the sensitivity (STATES * width) over one step.
 
-    ``inner`` (STATES * WIDTH) and ``moved`` (STAGES, STATES * WIDTH) are room to work in.
+    ``inner`` (STATES * width) and ``moved`` (STAGES, STATES * width) are room to work in.
     """
     for i in range(STAGES):
         derivatives(t + NODES[i] * h, points[i] if i else x, p, by_state, by_parameter)
-        for m in range(STATES * WIDTH):
+        for m in range(STATES * width):
             inner[m] = sensitivity[m]
         for j in range(i):
             weight = h * COUPLING[i, j]
-            for m in range(STATES * WIDTH):
+            for m in range(STATES * width):
                 inner[m] += weight * moved[j, m]
-        spread(by_state, inner, moved[i])
+        spread(by_state, inner, width, moved[i])
         for entry in range(NUM_PARAMETER_ENTRIES):
-            moved[i, PARAMETER_ENTRIES[entry, 0] * WIDTH + PARAMETER_ENTRIES[entry, 1]] += by_parameter[entry]
+            moved[i, PARAMETER_ENTRIES[entry, 0] * width + PARAMETER_ENTRIES[entry, 1]] += by_parameter[entry]
     for i in range(STAGES):
         weight = h * WEIGHTS[i]
-        for m in range(STATES * WIDTH):
+        for m in range(STATES * width):
             sensitivity[m] += weight * moved[i, m]
 
 
@@ -120,32 +110,34 @@ def copy(source, target):
 
 
 @njit(error_model="numpy")
-def keep(sensitivity, target):
-    """Copy without the columns that only fill up WIDTH."""
+def keep(sensitivity, width, columns, target):
+    """Copy without the columns that only fill up ``width``."""
     for d in range(STATES):
-        for q in range(COLUMNS):
-            target[d * COLUMNS + q] = sensitivity[d * WIDTH + q]
+        for q in range(columns):
+            target[d * columns + q] = sensitivity[d * width + q]
 
 
 @njit(error_model="numpy")
-def integrate(p, x, ts, tolerance, most_steps, xs, sensitivities, steps):
+def integrate(p, x, ts, tolerance, most_steps, free, xs, sensitivities, steps):
     """Advance ``x`` (STATES,) over ``ts``, filling ``xs`` (times, STATES).
 
-    ``sensitivities`` (times, STATES * COLUMNS) is filled unless empty; ``steps`` (most_steps,
+    ``sensitivities`` (times, STATES * columns) is filled unless empty; ``steps`` (most_steps,
     3 + STATES) takes, unless empty, each step's t, h, interval and state. Returns the status, the
     number of steps tried, and of those taken.
     """
+    columns = PARAMETERS + free.size
+    width = (columns + LANES - 1) // LANES * LANES
     slopes, points = np.zeros((STAGES + 1, STATES)), np.zeros((STAGES + 1, STATES))
     by_state, by_parameter = np.zeros(NUM_STATE_ENTRIES), np.zeros(NUM_PARAMETER_ENTRIES)
-    inner, moved = np.zeros(STATES * WIDTH), np.zeros((STAGES, STATES * WIDTH))
-    sensitivity = np.zeros(STATES * WIDTH)
+    inner, moved = np.zeros(STATES * width), np.zeros((STAGES, STATES * width))
+    sensitivity = np.zeros(STATES * width)
     with_sensitivities, with_steps = sensitivities.shape[0] > 0, steps.shape[0] > 0
     tried = taken = 0
-    for q in range(NUM_FREE):
-        sensitivity[FREE[q] * WIDTH + PARAMETERS + q] = 1.0
+    for q in range(free.size):
+        sensitivity[int(free[q]) * width + PARAMETERS + q] = 1.0
     copy(x, xs[0])
     if with_sensitivities:
-        keep(sensitivity, sensitivities[0])
+        keep(sensitivity, width, columns, sensitivities[0])
     if not within_bound(x):
         return BLOW_UP, tried, taken
     slope(ts[0], x, p, slopes[0])
@@ -167,7 +159,7 @@ def integrate(p, x, ts, tolerance, most_steps, xs, sensitivities, steps):
                 h *= max(0.1, 0.9 * (tolerance / error) ** 0.2) if np.isfinite(error) else 0.1
                 continue
             if with_sensitivities:
-                push(t, h, x, p, points, by_state, by_parameter, inner, moved, sensitivity)
+                push(t, h, x, p, points, by_state, by_parameter, width, inner, moved, sensitivity)
             if with_steps:
                 steps[taken, 0], steps[taken, 1], steps[taken, 2] = t, h, k
                 copy(x, steps[taken, 3:])
@@ -180,13 +172,13 @@ def integrate(p, x, ts, tolerance, most_steps, xs, sensitivities, steps):
             h *= min(4.0, max(0.2, 0.9 * (tolerance / max(error, 1e-300)) ** 0.2))
         copy(x, xs[k + 1])
         if with_sensitivities:
-            keep(sensitivity, sensitivities[k + 1])
+            keep(sensitivity, width, columns, sensitivities[k + 1])
     return OK, tried, taken
 
 
 @njit(error_model="numpy", fastmath=FAST)
-def pull(p, steps, taken, cotangent, gradient):
-    """Add to ``gradient`` (COLUMNS,) that of sum(cotangent * xs), sweeping back over the steps taken."""
+def pull(p, steps, taken, free, cotangent, gradient):
+    """Add to ``gradient`` (columns,) that of sum(cotangent * xs), sweeping back over the steps taken."""
     slopes, points = np.zeros((STAGES + 1, STATES)), np.zeros((STAGES + 1, STATES))
     by_state, by_parameter = np.zeros((STAGES, NUM_STATE_ENTRIES)), np.zeros(NUM_PARAMETER_ENTRIES)
     onto_slope, onto_point = np.zeros((STAGES, STATES)), np.zeros((STAGES, STATES))
@@ -221,35 +213,38 @@ def pull(p, steps, taken, cotangent, gradient):
     for k in range(following, -1, -1):
         for d in range(STATES):
             adjoint[d] += cotangent[k, d]
-    for q in range(NUM_FREE):
-        gradient[PARAMETERS + q] += adjoint[FREE[q]]
+    for q in range(free.size):
+        gradient[PARAMETERS + q] += adjoint[int(free[q])]
 
 
 @njit(error_model="numpy")
 def serve(frame):
     """Solve for every member of the batch.
 
-    Arguments (batch, ...): settings (what to compute, tolerance, most steps), parameters, x0, ts,
-    cotangent (times, STATES) or empty. Results: xs (times, STATES), report (status, steps), and the
-    sensitivities (times, STATES, COLUMNS) or the gradient (COLUMNS,) of sum(cotangent * xs). A
+    Arguments (batch, ...): settings (what to compute, tolerance, steps beyond one per interval, free states ...),
+    parameters, x0, ts, cotangent (times, STATES) or empty. Results: xs (times, STATES), report (status,
+    steps), and the sensitivities (times, STATES, columns) or the gradient (columns,) of sum(cotangent * xs). A
     failed solve leaves its initial state everywhere, and derivatives of zero.
     """
     settings, ps, x0s, ts = argument(frame, 0), argument(frame, 1), argument(frame, 2), argument(frame, 3)
-    times = last_dimension(frame, 3)
+    times, num_settings = last_dimension(frame, 3), last_dimension(frame, 0)
     batches = ts.size // times
     all_xs, report, extra = result(frame, 0), result(frame, 1), result(frame, 2)
     room = extra.size // batches
     x = np.zeros(STATES)
     for b in range(batches):
-        what, tolerance, most_steps = settings[3 * b], settings[3 * b + 1], int(settings[3 * b + 2])
+        own = settings[b * num_settings : (b + 1) * num_settings]
+        what, tolerance, most_steps, free = own[0], own[1], times + int(own[2]), own[3:]
         p, x0 = ps[b * INPUTS : (b + 1) * INPUTS], x0s[b * STATES : (b + 1) * STATES]
         xs = all_xs[b * times * STATES : (b + 1) * times * STATES].reshape((times, STATES))
         derivative = extra[b * room : (b + 1) * room]
-        sensitivities = derivative[: room if what == SENSITIVITIES else 0].reshape((-1, STATES * COLUMNS))
+        sensitivities = derivative[: room if what == SENSITIVITIES else 0].reshape(
+            (-1, STATES * (PARAMETERS + free.size))
+        )
         steps = np.zeros((most_steps if what == GRADIENT else 0, 3 + STATES))
         copy(x0, x)
         status, tried, taken = integrate(
-            p, x, ts[b * times : (b + 1) * times], tolerance, most_steps, xs, sensitivities, steps
+            p, x, ts[b * times : (b + 1) * times], tolerance, most_steps, free, xs, sensitivities, steps
         )
         report[2 * b], report[2 * b + 1] = status, tried
         if status != OK:
@@ -260,7 +255,8 @@ def serve(frame):
                 derivative[m] = 0.0
         if status == OK and what == GRADIENT:
             size = times * STATES
-            pull(p, steps, taken, argument(frame, 4)[b * size : (b + 1) * size].reshape((times, STATES)), derivative)
+            cotangent = argument(frame, 4)[b * size : (b + 1) * size].reshape((times, STATES))
+            pull(p, steps, taken, free, cotangent, derivative)
 
 
 @cfunc(SIGNATURE)

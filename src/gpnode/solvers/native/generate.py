@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import inspect
 import os
 import sys
 import tempfile
@@ -23,6 +24,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr
 from jax.flatten_util import ravel_pytree
 
+from .. import tableau
 from ..base import BLOW_UP_BOUND, VectorField
 from . import ffi
 from .scalar_code import Symbol, Tape, Unsupported, run, symbols, text
@@ -55,7 +57,6 @@ _IMPORTS = """from math import (
 )
 """
 _MOST_ENTRIES = 50_000  # beyond, even writing the code down takes long
-_LANES = 4  # float64 numbers a vector instruction works on
 _lock = threading.Lock()
 _names: dict[tuple[Any, ...], str] = {}
 _registered: set[str] = set()
@@ -73,10 +74,10 @@ class Handler:
     hoisted: tuple[Any, ...]
 
 
-def handler(vector_field: VectorField, params: Any, states: int, free: tuple[int, ...]) -> Handler:
+def handler(vector_field: VectorField, params: Any, states: int) -> Handler:
     """Compiled integrators for ``vector_field``; :class:`Unsupported` if it cannot be written as scalar code.
 
-    ``params`` tells structure and shapes; ``free`` are the states whose initial values get sensitivities.
+    ``params`` tells structure and shapes.
     """
     with jax.ensure_compile_time_eval():  # we may be inside the tracing of a caller
         closed, num_params = _trace(vector_field, params, states)
@@ -84,17 +85,16 @@ def handler(vector_field: VectorField, params: Any, states: int, free: tuple[int
         key = (
             str(closed.jaxpr),
             tuple(None if isinstance(c, jax.core.Tracer) else np.asarray(c).tobytes() for c in closed.consts),
-            free,
         )
         with _lock:
             if key not in _names:
-                _names[key] = _compile(module_source(closed, states, num_params, free))
+                _names[key] = _compile(module_source(closed, states, num_params))
     return Handler(_names[key], hoisted)
 
 
 def _compile(source: str) -> str:
     # Numba's cache knows about changes of a module's own text alone, not of what it imports.
-    identity = source + Path(ffi.__file__).read_text() + numba.__version__
+    identity = source + "".join(inspect.getsource(m) for m in (ffi, tableau)) + numba.__version__
     name = f"gpnode_{hashlib.sha256(identity.encode()).hexdigest()[:24]}"
     if name not in _registered:
         ffi.register(name, _load(name, source).handler)
@@ -118,7 +118,7 @@ def _trace(vector_field: VectorField, params: Any, states: int) -> tuple[ClosedJ
     return jax.make_jaxpr(with_derivatives)(np.zeros(()), np.zeros(states), np.zeros(flat.size)), flat.size
 
 
-def module_source(closed: ClosedJaxpr, states: int, num_params: int, free: tuple[int, ...]) -> str:
+def module_source(closed: ClosedJaxpr, states: int, num_params: int) -> str:
     """Text of the module for one traced vector field."""
     tape = Tape()
     x = symbols((f"x[{i}]" for i in range(states)), (states,))
@@ -137,10 +137,8 @@ def module_source(closed: ClosedJaxpr, states: int, num_params: int, free: tuple
     derivatives += [(f"by_parameter[{i}]", by_parameter[at]) for i, at in enumerate(parameter_entries)]
     constants = [
         f"STATES, PARAMETERS, INPUTS, BOUND = {states}, {num_params}, {inputs}, {BLOW_UP_BOUND!r}",
-        f"COLUMNS, WIDTH = {num_params + len(free)}, {-(-(num_params + len(free)) // _LANES) * _LANES}",
-        f"NUM_FREE, FREE = {len(free)}, {_index_array(free)}",
-        f"NUM_STATE_ENTRIES, STATE_ENTRIES = {len(state_entries)}, {_index_array(state_entries, 2)}",
-        f"NUM_PARAMETER_ENTRIES, PARAMETER_ENTRIES = {len(parameter_entries)}, {_index_array(parameter_entries, 2)}",
+        f"NUM_STATE_ENTRIES, STATE_ENTRIES = {len(state_entries)}, {_index_array(state_entries)}",
+        f"NUM_PARAMETER_ENTRIES, PARAMETER_ENTRIES = {len(parameter_entries)}, {_index_array(parameter_entries)}",
     ]
     functions = [
         _function("slope(t, x, p, f)", tape, outputs),
@@ -165,19 +163,18 @@ def _function(head: str, tape: Tape, outputs: list[tuple[str, Any]]) -> str:
 def _spread(entries: list[tuple[int, ...]], states: int) -> str:
     """Source of the product of the sparse Jacobian by state with a matrix, one loop over the matrix's columns."""
     lines = [f"b{i} = by_state[{i}]" for i in range(len(entries))]
-    lines += ["for q in range(WIDTH):"]
-    lines += [f"    s{d} = inner[{d} * WIDTH + q]" for d in sorted({column for _, column in entries})]
+    lines += ["for q in range(width):"]
+    lines += [f"    s{d} = inner[{d} * width + q]" for d in sorted({column for _, column in entries})]
     for row in range(states):
         terms = [f"b{i} * s{column}" for i, (r, column) in enumerate(entries) if r == row]
-        lines.append(f"    out[{row} * WIDTH + q] = {' + '.join(terms) or '0.0'}")
+        lines.append(f"    out[{row} * width + q] = {' + '.join(terms) or '0.0'}")
     body = "\n".join(f"    {line}" for line in lines)
-    return f'\n@njit(error_model="numpy", fastmath=FAST)\ndef spread(by_state, inner, out):\n{body}\n'
+    return f'\n@njit(error_model="numpy", fastmath=FAST)\ndef spread(by_state, inner, width, out):\n{body}\n'
 
 
-def _index_array(values: Any, width: int = 0) -> str:
-    """Numba cannot type an empty list, and a constant array must not be empty either."""
-    rows = [list(map(int, v)) for v in values] if width else [int(v) for v in values]
-    return f"np.array({rows or ([[0] * width] if width else [0])}, dtype=np.int64)"
+def _index_array(entries: list[tuple[int, ...]]) -> str:
+    """Numba takes no empty constant: without entries, one that is never read."""
+    return f"np.array({[list(e) for e in entries] or [[0, 0]]}, dtype=np.int64)"
 
 
 def cache_directory() -> Path | None:

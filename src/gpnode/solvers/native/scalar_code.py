@@ -180,7 +180,7 @@ _FUNCTIONS = {
     "cosh": "cosh", "sin": "sin", "cos": "cos", "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan",
     "asinh": "asinh", "acosh": "acosh", "atanh": "atanh", "atan2": "atan2", "floor": "floor", "ceil": "ceil",
     "erf": "erf", "erfc": "erfc", "abs": "abs", "max": "larger", "min": "smaller", "sign": "sign",
-    "logistic": "logistic", "is_finite": "isfinite",
+    "logistic": "logistic", "cbrt": "cbrt", "is_finite": "isfinite",
 }  # fmt: skip
 
 # These only move elements about. They are run, by JAX, on the elements' numbers.
@@ -250,8 +250,6 @@ def _elementwise_or_reduced(name: str, params: Any, tape: Tape, args: list[np.nd
         return _map(lambda a, b: _pow(tape, a, b), *args)
     if name == "rsqrt":
         return _map(lambda a: tape.div(1.0, tape.call("sqrt", a)), *args)
-    if name == "cbrt":
-        return _map(lambda a: tape.call("cbrt", a), *args)
     if name == "exp2":
         return _map(lambda a: tape.call("exp", tape.mul(math.log(2.0), a)), *args)
     if name == "clamp":

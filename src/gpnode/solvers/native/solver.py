@@ -23,7 +23,7 @@ class Native(Solver):
     """Fifth-order explicit Runge–Kutta compiled to machine code: the default on a CPU.
 
     One step per interval of ``ts``, cut into shorter ones where the error estimate (relative to
-    states of order one) exceeds ``tolerance``.
+    states of order one) exceeds ``tolerance``, into up to ``max_steps`` more in all.
     """
 
     tolerance: float = eqx.field(static=True, default=2e-5)
@@ -85,7 +85,7 @@ class Native(Solver):
     ) -> tuple[Trajectory, Array]:
         """The path and what was asked for besides: nothing, the Jacobian (columns, times, states), a gradient."""
         flat, _ = ravel_pytree(params)
-        found = handler(vector_field, params, x0.size, free)
+        found = handler(vector_field, params, x0.size)
         columns = flat.size + len(free)
         extra = {_SOLUTION: (0,), _SENSITIVITIES: (ts.size, x0.size, columns), _GRADIENT: (columns,)}[what]
         inputs = jnp.concatenate([flat, *(jnp.ravel(h).astype(float) for h in found.hoisted)])
@@ -95,7 +95,7 @@ class Native(Solver):
             found.name,
             tuple(jax.ShapeDtypeStruct(s, jnp.float64) for s in ((ts.size, x0.size), (2,), extra)),
             vmap_method="broadcast_all",
-        )(jnp.asarray([what, self.tolerance, self.max_steps]), inputs, x0, ts, cotangent)
+        )(jnp.asarray([what, self.tolerance, self.max_steps, *free]), inputs, x0, ts, cotangent)
         path = Trajectory(xs, report[0].astype(int), report[1].astype(int))
         return path, jnp.moveaxis(extra_values, -1, 0)
 
@@ -105,7 +105,7 @@ def unsupported(vector_field: VectorField, params: Any, states: int) -> str | No
     if jax.default_backend() != "cpu":
         return f"computations run on the {jax.default_backend().upper()}"
     try:
-        handler(vector_field, params, states, ())
+        handler(vector_field, params, states)
     except Unsupported as error:
         return str(error)
     return None
