@@ -20,20 +20,21 @@ LAYERS = [
     ["model", "problem"],
     ["binding"],
     ["posterior"],
-    ["storage", "diagnostics", "equations"],
+    ["symbolic", "audit"],
+    ["storage", "diagnostics", "equations", "loo"],
     ["forecast", "inference"],
     ["plots"],
     ["studies"],
 ]
 ONLY_IN = {
-    "pandas": {"_columns", "data", "posterior", "storage"},
+    "pandas": {"_columns", "data", "loo", "posterior", "storage"},
     "diffrax": {"solvers"},
-    "sympy": {"equations"},
+    "sympy": {"equations", "symbolic"},
     "matplotlib": {"plots", "studies"},
-    "arviz": {"convergence", "posterior"},
+    "arviz": {"convergence", "loo", "posterior"},
     "rich": {"inference"},
     "numba": {"solvers", "factorise"},
-    "scipy": {"smoothing", "inference", "studies"},
+    "scipy": {"smoothing", "inference", "plots", "studies"},
 }
 
 

@@ -22,6 +22,7 @@ from .errors import DataError, FileFormatError, GpnodeError, ModelError, StartEr
 from .forecast import Forecast, forecast  # noqa: E402
 from .inference import NUTS, Laplace, Lifted, fit  # noqa: E402
 from .likelihood import Identity, Log, Noise  # noqa: E402
+from .loo import compare, loo  # noqa: E402
 from .model import Around, Model  # noqa: E402
 from .posterior import Posterior  # noqa: E402
 from .priors import (  # noqa: E402
@@ -75,12 +76,14 @@ __all__ = [
     "TruncatedNormal",
     "Uniform",
     "bind",
+    "compare",
     "diagnose",
     "equations",
     "fit",
     "forecast",
     "fourier",
     "kernels",
+    "loo",
     "plots",
     "polynomial",
     "priors",

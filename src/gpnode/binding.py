@@ -73,6 +73,13 @@ def _fastest_solver(dynamics: BoundDynamics, states: int) -> Solver:
 def fingerprint(model: Model, data: Observations) -> str:
     """A digest of everything that defines the posterior."""
     digest = hashlib.sha256(json.dumps(model.describe(), sort_keys=True, default=repr).encode())
+    digest.update(data_fingerprint(data).encode())
+    return digest.hexdigest()
+
+
+def data_fingerprint(data: Observations) -> str:
+    """A digest of the measurements."""
+    digest = hashlib.sha256()
     for s in data.series:
         digest.update(f"{s.trajectory}\0{s.variable}\0{data.start[s.trajectory]!r}".encode())
         digest.update(s.times.tobytes())

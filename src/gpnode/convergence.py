@@ -12,6 +12,10 @@ with warnings.catch_warnings():
     import arviz as az
 
 
+RHAT_LIMIT = 1.01
+"""Chains whose rank-normalised R-hat exceeds this do not agree."""
+
+
 def rank_rhat(draws: np.ndarray) -> float:
     """Rank-normalised split R-hat of draws (chains, draws); infinite if it cannot be computed."""
     return _finite_or(np.inf, _quiet(az.rhat, draws, method="rank") if draws.shape[0] > 1 else np.nan)
@@ -25,6 +29,47 @@ def bulk_ess(draws: np.ndarray) -> float:
 def tail_ess(draws: np.ndarray) -> float:
     """Effective sample size of the 5 % and 95 % quantiles."""
     return 0.0 if np.ptp(draws) == 0 else _finite_or(0.0, _quiet(az.ess, draws, method="tail"))
+
+
+def gelman_rubin(draws: np.ndarray) -> float:
+    """The classic potential scale reduction of draws (chains, draws), without splitting or ranks."""
+    return _finite_or(np.inf, _quiet(az.rhat, draws, method="identity") if draws.shape[0] > 1 else np.nan)
+
+
+def autocorrelation(draws: np.ndarray, lags: int) -> np.ndarray:
+    """Autocorrelation (chains, lags + 1) of draws (chains, draws)."""
+    lags = min(lags, draws.shape[1] - 1)
+    return np.stack([np.asarray(_quiet(az.autocorr, chain))[: lags + 1] for chain in draws])
+
+
+def geweke(draws: np.ndarray, first: float = 0.1, last: float = 0.5, pieces: int = 20) -> np.ndarray:
+    """Geweke's z-scores (chains, pieces): does the beginning of a chain have the mean of its later pieces?
+
+    The first tenth of each chain is compared with each of twenty pieces of its last half. Standard
+    errors count effective draws, so that the scores are standard normal for a chain that has settled
+    whether or not it was thinned.
+    """
+    n = draws.shape[1]
+    head, tail = int(first * n), int(last * n)
+    if head < 4 or tail // pieces < 1:
+        return np.full((draws.shape[0], pieces), np.nan)
+    scores = []
+    for chain in draws:
+        slowness = max(1.0, n / max(bulk_ess(chain[None]), 1.0))
+        spread = chain.std(ddof=1)
+        parts = np.array_split(chain[n - tail :], pieces)
+        difference = np.array([part.mean() - chain[:head].mean() for part in parts])
+        # Draws closer together than the autocorrelation count as one.
+        size = np.array([max(1.0, part.size / slowness) for part in parts])
+        error = spread * np.sqrt(1.0 / max(1.0, head / slowness) + 1.0 / size)
+        scores.append(difference / error if spread > 0 else np.full(pieces, np.nan))
+    return np.array(scores)
+
+
+def e_bfmi(energy: np.ndarray) -> float:
+    """Smallest energy fraction of missing information over chains (chains, draws): below 0.3 is too small."""
+    moved = np.mean(np.diff(energy, axis=1) ** 2, axis=1)
+    return float(np.min(moved / np.maximum(energy.var(axis=1), 1e-300)))
 
 
 def pareto_k(log_weights: np.ndarray) -> float:

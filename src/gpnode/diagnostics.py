@@ -6,14 +6,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .convergence import bulk_ess, rank_rhat, tail_ess
+from .audit import process_shares, widths_against_prior
+from .convergence import RHAT_LIMIT, bulk_ess, e_bfmi, gelman_rubin, geweke, rank_rhat, tail_ess
 from .posterior import Posterior
 
-RHAT_LIMIT = 1.01
 ESS_LIMIT = 400
 DIVERGENCE_LIMIT = 0.01
 PARETO_LIMIT = 0.7
 ACCEPT_LIMIT = 0.2
+BFMI_LIMIT = 0.3
+GEWEKE_LIMIT = 0.25
+"""Part of Geweke's z-scores beyond two; of a settled chain a twentieth is."""
+UNINFORMED = 0.9
+"""A posterior this wide compared with its prior was not informed by the data."""
+ABSORBED = 0.1
+"""With more of a variable's variation than this in the Gaussian process, the equations are not the whole story."""
 
 
 @dataclass(frozen=True)
@@ -62,18 +69,21 @@ class Verdict:
 def diagnose(posterior: Posterior) -> Verdict:
     """Check a posterior. NaN counts as failure."""
     checks = _sample_checks(posterior) if posterior.is_sample else _laplace_checks(posterior)
-    return Verdict(tuple(checks + _common_checks(posterior)), posterior.is_sample)
+    checks += _common_checks(posterior) + _audit_remarks(posterior)
+    return Verdict(tuple(checks), posterior.is_sample)
 
 
 def _sample_checks(posterior: Posterior) -> list[Check]:
     scalars = dict(posterior.scalars())
-    modes = len(posterior.record["start"]["modes"])
-    apart = modes > 1 and max(rank_rhat(v) for v in scalars.values()) > RHAT_LIMIT
-    # Chains that agree are one posterior, wherever they began; else each mode is judged by its own chains.
-    groups = np.split(np.arange(posterior.draws.sizes["chain"]), modes) if apart else [slice(None)]
+    groups = posterior.mode_chains()
+    apart = len(groups) > 1
     worst_rhat, at_rhat = max((rank_rhat(v[g]), n) for n, v in scalars.items() for g in groups)
     bulk, at_bulk = min((bulk_ess(v[g]), n) for n, v in scalars.items() for g in groups)
     tail, at_tail = min((tail_ess(v[g]), n) for n, v in scalars.items() for g in groups)
+    classic, at_classic = max((gelman_rubin(v[g]), n) for n, v in scalars.items() for g in groups)
+    slowest = max(v[g].size / max(bulk_ess(v[g]), 1.0) for v in scalars.values() for g in groups)
+    scores = np.concatenate([geweke(v).ravel() for v in scalars.values()])
+    drifting = float(np.mean(~(np.abs(scores) <= 2.0)))  # NaN counts as drift
     diverging = posterior.stats["diverging"].to_numpy()
     fraction = float(diverging.mean())
     method, draws = posterior.record["method"], 2 * posterior.draws.sizes["draw"]
@@ -92,7 +102,14 @@ def _sample_checks(posterior: Posterior) -> list[Check]:
             "enough independent draws",
             bulk >= ESS_LIMIT and tail >= ESS_LIMIT,
             f"smallest effective sample size {bulk:.0f} in the bulk ({at_bulk}), {tail:.0f} in the tails ({at_tail})"
-            f"{within}, limit {ESS_LIMIT}",
+            f"{within}, limit {ESS_LIMIT}; one draw in {slowest:.0f} is independent where it is slowest",
+            more,
+        ),
+        Check(
+            "no drift",
+            drifting <= GEWEKE_LIMIT,
+            f"{drifting:.0%} of Geweke's z-scores beyond two, limit {GEWEKE_LIMIT:.0%}; "
+            f"classic Gelman-Rubin at most {classic:.3f} ({at_classic})",
             more,
         ),
         Check(
@@ -104,7 +121,7 @@ def _sample_checks(posterior: Posterior) -> list[Check]:
             + ("the default method, " if method == "nuts" else "")
             + "narrower priors, or fewer candidate terms.",
         ),
-        _nuts_check(posterior) if method == "nuts" else _lifted_check(posterior),
+        *(_nuts_checks(posterior) if method == "nuts" else [_lifted_check(posterior)]),
     ]
 
 
@@ -121,10 +138,22 @@ def _modes_check(posterior: Posterior) -> Check:
     )
 
 
-def _nuts_check(posterior: Posterior) -> Check:
+def _nuts_checks(posterior: Posterior) -> list[Check]:
     deep = float((posterior.stats["tree_depth"] >= posterior.record["settings"]["max_depth"]).mean())
-    finding = f"{deep:.1%} of draws stopped at the longest path allowed"
-    return Check("paths long enough", True if deep < 0.05 else None, finding)
+    mixing = e_bfmi(posterior.stats["energy"].to_numpy())
+    return [
+        Check(
+            "paths long enough",
+            True if deep < 0.05 else None,
+            f"{deep:.1%} of draws stopped at the longest path allowed",
+        ),
+        Check(
+            "energy explored",
+            mixing >= BFMI_LIMIT,
+            f"E-BFMI {mixing:.2f}, limit {BFMI_LIMIT}",
+            "The density has tails too heavy for the sampler: try the default method, or priors with lighter tails.",
+        ),
+    ]
 
 
 def _lifted_check(posterior: Posterior) -> Check:
@@ -171,3 +200,20 @@ def _common_checks(posterior: Posterior) -> list[Check]:
     if record.get("interrupted"):
         found.append(Check("run complete", False, "the run was interrupted", "Run it again to the end."))
     return found
+
+
+def _audit_remarks(posterior: Posterior) -> list[Check]:
+    """What the data left open, and what the Gaussian process took over. Remarks: they do not decide convergence."""
+    remarks = []
+    idle = [name for name, ratio in widths_against_prior(posterior).items() if ratio > UNINFORMED]
+    if idle:
+        finding = f"{', '.join(idle)}: as wide as the prior, so the data say next to nothing about it"
+        remarks.append(Check("not informed by the data", None, finding))
+    for variable, shares in process_shares(posterior).items():
+        if shares.process > ABSORBED:
+            finding = (
+                f"{shares.process:.0%} of the variation of {variable} is in the Gaussian process and "
+                f"{shares.ode:.0%} in the equations, which may lack a term or a state"
+            )
+            remarks.append(Check("Gaussian process", None, finding))
+    return remarks

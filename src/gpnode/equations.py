@@ -1,4 +1,4 @@
-"""The equations of motion in the user's units, as text."""
+"""The equations of motion in the user's units: as text, LaTeX, sympy and Python."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import sympy
 
-from .dynamics import Dictionary, Dynamics, KnownForm, Sum
+from .dynamics import Dictionary, Dynamics, KnownForm, Named, Sum
+from .dynamics.library import Term
 from .errors import ModelError
 from .posterior import Posterior
+from .symbolic import NoExpression, formulas, number
 
 ACTIVE_SIZE = 0.15
 """A scaled coefficient larger than this moves its state noticeably; its term counts as active."""
+
+_MOST_FORMS = 5
+_DIGITS = 4
 
 
 @dataclass(frozen=True)
@@ -28,15 +32,41 @@ class TermEstimate:
     low: float
     high: float
     probability: float | None
+    expression: sympy.Expr
+
+    @property
+    def likely(self) -> bool:
+        """Whether the term belongs into the equation as written."""
+        return self.probability is None or self.probability >= 0.5
+
+
+@dataclass(frozen=True)
+class Form:
+    """A set of active terms, and the probability that just these are active."""
+
+    terms: tuple[str, ...]
+    probability: float
 
 
 @dataclass(frozen=True)
 class Equation:
-    """Right-hand side of one state: terms of a dictionary and, for a known form, an expression."""
+    """Right-hand side of one state: terms of a dictionary and, for a known form, an expression.
+
+    ``forms`` lists the most probable sets of active terms, most probable first.
+    """
 
     state: str
     terms: tuple[TermEstimate, ...]
+    forms: tuple[Form, ...]
     known: sympy.Expr | None
+
+    def expression(self, all_terms: bool = False) -> sympy.Expr:
+        """Right-hand side with mean coefficients, of likely terms or of all."""
+        found = sympy.Integer(0) if self.known is None else self.known
+        for t in self.terms:
+            if all_terms or t.likely:
+                found += sympy.Float(t.mean) * t.expression
+        return found
 
 
 @dataclass(frozen=True)
@@ -56,6 +86,71 @@ class Equations:
             lines += [f"  {name:<{width}} = {m:.4g}  [{a:.4g}, {b:.4g}]" for name, m, a, b in self.parameters]
         return "\n".join(lines).rstrip()
 
+    def expressions(self, all_terms: bool = False) -> dict[str, sympy.Expr]:
+        """Right-hand sides by state, with mean coefficients; parameters of known forms stay symbols."""
+        return {e.state: e.expression(all_terms) for e in self.equations}
+
+    def latex(self) -> str:
+        """An ``aligned`` block: likely terms with mean coefficients, then the parameters of known forms."""
+        lines = []
+        for state, right in self.expressions().items():
+            left = rf"\frac{{d {sympy.latex(sympy.Symbol(state))}}}{{dt}}"
+            lines.append(f"{left} &= {sympy.latex(_rounded(right))}")
+        for name, mean, low, high in self.parameters:
+            lines.append(f"{sympy.latex(sympy.Symbol(name))} &= {mean:.4g} \\; [{low:.4g}, {high:.4g}]")
+        body = " \\\\\n".join(lines)
+        return f"\\begin{{aligned}}\n{body}\n\\end{{aligned}}"
+
+    def function(self, all_terms: bool = False) -> Callable[[float, Any], np.ndarray]:
+        """``f(t, x) -> dx/dt`` on numpy arrays (states,), with every number at its posterior mean.
+
+        Ready for ``scipy.integrate.solve_ivp``.
+        """
+        values = {sympy.Symbol(name): mean for name, mean, _, _ in self.parameters}
+        t, states = sympy.Symbol("t"), [sympy.Symbol(e.state) for e in self.equations]
+        right = [e.subs(values) for e in self.expressions(all_terms).values()]
+        self._refuse_unwritten(right, {t, *states})
+        compiled = sympy.lambdify([t, states], right, modules="numpy")
+        return lambda t, x: np.array(compiled(t, x), dtype=float)
+
+    def python(self, all_terms: bool = False) -> str:
+        """Source of a module with that function, which needs numpy alone."""
+        from sympy.printing.numpy import NumPyPrinter
+
+        printer = NumPyPrinter({"fully_qualified_modules": False})
+        right = self.expressions(all_terms)
+        self._refuse_unwritten(list(right.values()), None)
+        safe = {sympy.Symbol(n): sympy.Symbol(_identifier(n)) for n in self._names()}
+        slopes = [printer.doprint(e.subs(safe)) for e in right.values()]
+        needed = sorted(printer.module_imports.get("numpy", ()))
+        names = ", ".join(_identifier(e.state) for e in self.equations)
+        lines = [
+            f'"""Equations of motion of {", ".join(e.state for e in self.equations)}, at posterior means."""',
+            "",
+            "import numpy as np",
+            *([f"from numpy import {', '.join(needed)}"] if needed else []),
+            "",
+            *[f"{_identifier(n)} = {m!r}  # 95 % interval [{a:.4g}, {b:.4g}]" for n, m, a, b in self.parameters],
+            "",
+            "",
+            "def slopes(t, x):",
+            f"    {names}{',' if len(self.equations) == 1 else ''} = x",
+            "    return np.array([",
+            *[f"        {s}," for s in slopes],
+            "    ], dtype=float)",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _names(self) -> list[str]:
+        return [*(e.state for e in self.equations), *(n for n, *_ in self.parameters)]
+
+    def _refuse_unwritten(self, right: list[sympy.Expr], allowed: set[sympy.Symbol] | None) -> None:
+        """A vector field that could not be traced to formulas stands as a bare symbol, which cannot be computed."""
+        known = allowed if allowed is not None else {sympy.Symbol(n) for n in ("t", *self._names())}
+        foreign = sorted({str(s) for e in right for s in e.free_symbols - known})
+        if foreign:
+            raise ModelError(f"these equations cannot be written as a formula: {', '.join(foreign)}.")
+
 
 def equations(posterior: Posterior) -> Equations:
     """The equations of a posterior that knows its model."""
@@ -63,20 +158,28 @@ def equations(posterior: Posterior) -> Equations:
         raise ModelError("equations need the model: load the posterior with Posterior.load(path, model=...).")
     dynamics, states = posterior.model.dynamics, posterior.model.states
     terms: dict[str, list[TermEstimate]] = {s: [] for s in states}
+    forms: dict[str, tuple[Form, ...]] = {}
     known: dict[str, sympy.Expr] = {}
     parameters: list[tuple[str, float, float, float]] = []
     for prefix, part in _parts(dynamics, ""):
         if isinstance(part, Dictionary):
-            for state, found in _dictionary_terms(part, prefix, posterior).items():
+            for state, (found, likely) in _dictionary_terms(part, prefix, posterior).items():
                 terms[state] += found
+                forms[state] = likely
         elif isinstance(part, KnownForm):
-            for state, expression in _symbolic(part, prefix, states).items():
+            for state, expression in _known_right_sides(part, prefix, states).items():
                 known[state] = known.get(state, sympy.Integer(0)) + expression
             parameters += [_interval(prefix + n, posterior.draws[prefix + n]) for n in part.unknown]
     return Equations(
-        tuple(Equation(s, tuple(terms[s]), known.get(s)) for s in states),
+        tuple(Equation(s, tuple(terms[s]), forms.get(s, ()), known.get(s)) for s in states),
         tuple(parameters),
     )
+
+
+def active_draws(part: Dictionary, prefix: str, posterior: Posterior) -> np.ndarray:
+    """Whether each coefficient (draws, states, terms) is large enough for its term to count as active."""
+    coef = posterior.draws[f"{prefix}coef"].transpose("chain", "draw", ...).to_numpy()
+    return np.abs(coef.reshape(-1, *coef.shape[2:])) > ACTIVE_SIZE * _coefficient_unit(part, posterior)
 
 
 def _parts(dynamics: Dynamics, prefix: str) -> list[tuple[str, Dynamics]]:
@@ -90,21 +193,33 @@ def _interval(name: str, draws: Any) -> tuple[str, float, float, float]:
     return name, float(draws.mean()), float(low), float(high)
 
 
-def _dictionary_terms(part: Dictionary, prefix: str, posterior: Posterior) -> dict[str, list[TermEstimate]]:
+def _dictionary_terms(
+    part: Dictionary, prefix: str, posterior: Posterior
+) -> dict[str, tuple[list[TermEstimate], tuple[Form, ...]]]:
     draws = posterior.draws[f"{prefix}coef"].transpose("chain", "draw", ...).to_numpy()
-    unit = _coefficient_unit(part, posterior)
+    active = active_draws(part, prefix, posterior)
     free, _ = part.masks()
-    found: dict[str, list[TermEstimate]] = {}
+    found = {}
     for i, state in enumerate(part.states):
-        found[state] = []
+        terms = []
         for k, term in enumerate(part.terms):
             values = draws[:, :, i, k]
             if not free[i, k] and values.flat[0] == 0:
                 continue
-            active = float((np.abs(values) > ACTIVE_SIZE * unit[i, k]).mean()) if free[i, k] else None
+            probability = float(active[:, i, k].mean()) if free[i, k] else None
             _, mean, low, high = _interval(term.name, values)
-            found[state].append(TermEstimate(term.name, mean, low, high, active))
+            terms.append(TermEstimate(term.name, mean, low, high, probability, _term_formula(term, part.inputs)))
+        found[state] = terms, _forms(active[:, i], free[i], [t.name for t in part.terms])
     return found
+
+
+def _forms(active: np.ndarray, free: np.ndarray, names: list[str]) -> tuple[Form, ...]:
+    """The most frequent sets of active terms among draws (draws, terms)."""
+    sets, counts = np.unique(active & free, axis=0, return_counts=True)
+    best = np.argsort(-counts, kind="stable")[:_MOST_FORMS]
+    return tuple(
+        Form(tuple(n for n, on in zip(names, sets[b], strict=True) if on), counts[b] / len(active)) for b in best
+    )
 
 
 def _coefficient_unit(part: Dictionary, posterior: Posterior) -> np.ndarray:
@@ -115,9 +230,38 @@ def _coefficient_unit(part: Dictionary, posterior: Posterior) -> np.ndarray:
     return np.asarray(bound.unit)
 
 
+def _term_formula(term: Term, inputs: tuple[str, ...]) -> sympy.Expr:
+    """The term as a formula, or a symbol of its name where there is none."""
+    try:
+        return formulas(
+            lambda *xs: [jnp.asarray(term(Named(dict(zip(inputs, xs, strict=True)))), dtype=float)],
+            [sympy.Symbol(s) for s in inputs],
+        )[0]
+    except NoExpression:
+        return sympy.Symbol(term.name)
+
+
+def _known_right_sides(part: KnownForm, prefix: str, states: tuple[str, ...]) -> dict[str, sympy.Expr]:
+    """The user's function as formulas; a bare symbol ``f_state`` where it cannot be written as one."""
+    symbols = [sympy.Symbol(n) for n in ("t", *states)]
+    symbols += [sympy.Symbol(prefix + n) if n in part.unknown else number(value) for n, value in part.priors.items()]
+
+    def flat(*values: Any) -> list[Any]:
+        t, xs, ps = values[0], values[1 : 1 + len(states)], values[1 + len(states) :]
+        slopes = part.slopes(t, dict(zip(states, xs, strict=True)), dict(zip(part.priors, ps, strict=True)))
+        return [jnp.asarray(slopes[s], dtype=float) for s in part.states]
+
+    try:
+        return dict(zip(part.states, formulas(flat, symbols), strict=True))
+    except NoExpression:
+        return {s: sympy.Symbol(f"f_{s}") for s in part.states}
+
+
+# -- text ----------------------------------------------------------------------------------
+
+
 def _equation_lines(equation: Equation) -> list[str]:
-    likely = [t for t in equation.terms if t.probability is None or t.probability >= 0.5]
-    pieces = [f"{'-' if t.mean < 0 else '+'} {abs(t.mean):.4g} {_times(t.term)}" for t in likely]
+    pieces = [f"{'-' if t.mean < 0 else '+'} {abs(t.mean):.4g} {_times(t.term)}" for t in equation.terms if t.likely]
     known = [] if equation.known is None else [f"+ {equation.known}"]
     right = " ".join(known + pieces).removeprefix("+ ") or "0"
     lines = [f"  d{equation.state}/dt = {right}"]
@@ -125,6 +269,9 @@ def _equation_lines(equation: Equation) -> list[str]:
         rows = [(t.term, f"{t.mean:.4g}", f"[{t.low:.4g}, {t.high:.4g}]", _chance(t)) for t in equation.terms]
         term, mean, interval, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
         lines += [f"      {a:<{term}}  {b:>{mean}}  {c:<{interval}}  {d}" for a, b, c, d in rows]
+    if equation.forms:
+        lines.append("      most probable forms:")
+        lines += [f"        {f.probability:6.1%}  {' + '.join(f.terms) or 'no free term'}" for f in equation.forms[:3]]
     return [*lines, ""]
 
 
@@ -136,86 +283,15 @@ def _times(term: str) -> str:
     return "" if term == "1" else term
 
 
-# -- known forms: from the traced function to an expression --------------------------------
-
-_BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "div": lambda a, b: a / b,
-    "pow": lambda a, b: a**b,
-    "max": lambda a, b: sympy.Max(a, b),
-    "min": lambda a, b: sympy.Min(a, b),
-}
-_UNARY: dict[str, Callable[[Any], Any]] = {
-    "neg": lambda a: -a,
-    "exp": sympy.exp,
-    "log": sympy.log,
-    "sin": sympy.sin,
-    "cos": sympy.cos,
-    "tan": sympy.tan,
-    "tanh": sympy.tanh,
-    "sqrt": sympy.sqrt,
-    "abs": sympy.Abs,
-    "square": lambda a: a**2,
-    "convert_element_type": lambda a: a,
-    "stop_gradient": lambda a: a,
-    "logistic": lambda a: 1 / (1 + sympy.exp(-a)),
-    "log1p": lambda a: sympy.log(1 + a),
-    "expm1": lambda a: sympy.exp(a) - 1,
-}
+def _rounded(expression: sympy.Expr) -> sympy.Expr:
+    return expression.xreplace({f: sympy.Float(f, _DIGITS) for f in expression.atoms(sympy.Float)})
 
 
-def _symbolic(part: KnownForm, prefix: str, states: tuple[str, ...]) -> dict[str, sympy.Expr]:
-    """The user's function as expressions; a bare symbol ``f_state`` where it cannot be written as one."""
-    names = ["t", *states, *part.priors]
-    symbols = [sympy.Symbol(n) for n in ("t", *states)]
-    symbols += [sympy.Symbol(prefix + n) if n in part.unknown else _number(value) for n, value in part.priors.items()]
+def _identifier(name: str) -> str:
+    """A Python name for a state or parameter, whatever characters its own name has."""
+    import keyword
+    import re
 
-    def flat(*values: Any) -> list[Any]:
-        t, xs, ps = values[0], values[1 : 1 + len(states)], values[1 + len(states) :]
-        slopes = part.slopes(t, dict(zip(states, xs, strict=True)), dict(zip(part.priors, ps, strict=True)))
-        return [jnp.asarray(slopes[s], dtype=float) for s in part.states]
-
-    traced = jax.make_jaxpr(flat)(*([jnp.zeros(())] * len(names)))
-    try:
-        found = _evaluate(traced.jaxpr, traced.consts, symbols)
-    except _NoExpression:
-        return {s: sympy.Symbol(f"f_{s}") for s in part.states}
-    return dict(zip(part.states, found, strict=True))
-
-
-class _NoExpression(Exception):
-    """The traced function does something that has no formula here."""
-
-
-def _evaluate(jaxpr: Any, consts: list[Any], arguments: list[Any]) -> list[Any]:
-    """Run a traced function on symbols; raises :class:`_NoExpression` where there is no counterpart."""
-    known: dict[Any, Any] = dict(zip(jaxpr.constvars, map(_number, consts), strict=True))
-    known |= dict(zip(jaxpr.invars, arguments, strict=True))
-
-    def read(atom: Any) -> Any:
-        return _number(atom.val) if hasattr(atom, "val") else known[atom]
-
-    for step in jaxpr.eqns:
-        name, inputs = step.primitive.name, [read(v) for v in step.invars]
-        if name in ("pjit", "jit", "closed_call"):
-            inner = step.params["jaxpr"]
-            results = _evaluate(inner.jaxpr, inner.consts, inputs)
-        elif name == "integer_pow":
-            results = [inputs[0] ** step.params["y"]]
-        elif name in _BINARY:
-            results = [_BINARY[name](*inputs)]
-        elif name in _UNARY:
-            results = [_UNARY[name](*inputs)]
-        else:
-            raise _NoExpression(name)
-        known |= dict(zip(step.outvars, results, strict=True))
-    return [read(v) for v in jaxpr.outvars]
-
-
-def _number(value: Any) -> Any:
-    if np.ndim(value) or not np.isfinite(value):
-        raise _NoExpression("an array")
-    number = float(value)
-    return sympy.Integer(int(number)) if number == int(number) and abs(number) < 1e15 else sympy.Float(number)
+    found = re.sub(r"\W", "_", name)
+    found = f"_{found}" if not found or found[0].isdigit() else found
+    return f"{found}_" if keyword.iskeyword(found) or found in ("t", "x", "np", "slopes") else found

@@ -6,9 +6,9 @@ path, as in the paper; latent states are the ODE's path alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -23,20 +23,27 @@ from .likelihood import Channel, Measured
 from .parameters import Values
 from .posterior import Posterior
 from .problem import Problem
-from .solvers import Adaptive, Status
+from .solvers import Adaptive, Native, Status
+
+_STEP_ERROR = 1e-8  # of one step, relative to states of order one
+_MOST_STEPS = 20_000
+_TOGETHER = 32  # draws solved side by side
 
 
 @dataclass(frozen=True)
 class Forecast:
     """Draws of the states at chosen times, in the user's units.
 
-    ``states`` (draw, time, state) includes the Gaussian process where there is one; ``ode``
-    is the path of the equations alone. ``failures`` counts draws whose path could not be
-    solved; they are left out and this count says so.
+    ``states`` (draw, time, state) includes the Gaussian process where there is one; ``ode`` is the path
+    of the equations alone; ``expected`` the mean of each draw's states given the data. ``map_path`` (time,
+    state) is the expected path of the draw with the highest posterior density of all, which is not the mean.
+    ``failures`` counts draws whose path could not be solved; they are left out and this count says so.
     """
 
     states: xr.DataArray
     ode: xr.DataArray
+    expected: xr.DataArray
+    map_path: xr.DataArray
     failures: int
     trajectory: str
 
@@ -45,13 +52,30 @@ class Forecast:
         return self.states["time"].to_numpy()
 
     def mean(self) -> xr.DataArray:
+        """Mean over draws (time, state)."""
         return self.states.mean("draw")
 
     def std(self) -> xr.DataArray:
-        return self.states.std("draw")
+        """Standard deviation over draws (time, state)."""
+        return self.states.std("draw", ddof=1)
 
-    def quantile(self, q: float | list[float]) -> xr.DataArray:
+    def quantile(self, q: float | Sequence[float]) -> xr.DataArray:
+        """Quantiles over draws, (time, state) or (quantile, time, state)."""
         return self.states.quantile(q, "draw")
+
+    def interval(self, probability: float = 0.95) -> tuple[xr.DataArray, xr.DataArray]:
+        """Lower and upper end of the central interval with this probability."""
+        tail = 0.5 * (1.0 - probability)
+        return self.quantile(tail), self.quantile(1.0 - tail)
+
+    def table(self, probability: float = 0.95) -> dict[str, np.ndarray]:
+        """Columns for a spreadsheet: time, then mean, std, lower and upper end for each state."""
+        low, high = self.interval(probability)
+        found = {"time": self.times}
+        for state in self.states["state"].to_numpy():
+            for name, array in (("mean", self.mean()), ("std", self.std()), ("low", low), ("high", high)):
+                found[f"{state}.{name}"] = array.sel(state=state).to_numpy()
+        return found
 
 
 def forecast(
@@ -61,14 +85,14 @@ def forecast(
     initial: Mapping[str, float] | None = None,
     trajectory: str | None = None,
     noise: bool = False,
-    max_draws: int = 400,
+    max_draws: int = 1000,
     seed: int = 0,
 ) -> Forecast:
     """States at ``times`` (user units), for at most ``max_draws`` draws spread over the chains.
 
-    With ``initial`` (a value for every state) the system starts afresh at the start time, and the
-    Gaussian process, which belongs to the measured run, is left out. ``noise`` adds
-    measurement noise to observed variables.
+    With ``initial`` the system starts afresh at the start time from these values, and the Gaussian
+    process, which belongs to the measured run, is left out. States not named there start from their value in the
+    measured run. ``noise`` adds measurement noise to observed variables.
     """
     problem = _problem_of(posterior)
     name = problem.trajectories[0] if trajectory is None else trajectory
@@ -78,23 +102,62 @@ def forecast(
     start = posterior.data.start[name]
     if wanted.size == 0 or not np.isfinite(wanted).all() or wanted[0] < start:
         raise ModelError(f"times must be finite and not before the start, {start:g}.")
-    if initial is not None and set(initial) != set(problem.states):
-        raise ModelError(f"initial needs a value for each of {', '.join(problem.states)}.")
-    draws = posterior.unconstrained.reshape(-1, problem.size)
-    chosen = draws[np.linspace(0, len(draws) - 1, min(max_draws, len(draws))).astype(int)]
-    given = None if initial is None else jnp.asarray([float(initial[s]) for s in problem.states])
+    chosen = _spread_over(posterior, max_draws)
     keys = jax.random.split(jax.random.key(seed), len(chosen))
     index = problem.trajectories.index(name)
-    full, ode, status = _paths(problem, jnp.asarray(chosen), keys, jnp.asarray(wanted), index, given, noise)
-    sound = np.asarray(status) == Status.OK
+    grid = _grid(problem, index, wanted)
+    paths = _paths(
+        problem, jnp.asarray(chosen), keys, jnp.asarray(wanted), grid, index, _given(problem, initial), noise
+    )
+    # The last draw is the one of highest density, and is no part of the sample.
+    sound = np.asarray(paths.status)[:-1] == Status.OK
     if not sound.any():
         raise ModelError("no draw could be solved over these times. Forecast over a shorter time.")
     coords = {"time": wanted, "state": list(problem.states)}
 
     def labelled(values: Array) -> xr.DataArray:
-        return xr.DataArray(np.asarray(values)[sound], dims=("draw", "time", "state"), coords=coords)
+        return xr.DataArray(np.asarray(values)[:-1][sound], dims=("draw", "time", "state"), coords=coords)
 
-    return Forecast(labelled(full), labelled(ode), int((~sound).sum()), name)
+    best = (
+        np.asarray(paths.expected[-1]) if int(paths.status[-1]) == Status.OK else np.full(paths.ode.shape[1:], np.nan)
+    )
+    return Forecast(
+        states=labelled(paths.full),
+        ode=labelled(paths.ode),
+        expected=labelled(paths.expected),
+        map_path=xr.DataArray(best, dims=("time", "state"), coords=coords),
+        failures=int((~sound).sum()),
+        trajectory=name,
+    )
+
+
+def _spread_over(posterior: Posterior, most: int) -> np.ndarray:
+    """At most ``most`` draws spread over the chains, and after them the one of highest density."""
+    draws = posterior.unconstrained.reshape(-1, posterior.unconstrained.shape[-1])
+    density = posterior.stats["log_density"].to_numpy().ravel()
+    best = int(np.nanargmax(np.where(np.isfinite(density), density, -np.inf)))
+    kept = np.linspace(0, len(draws) - 1, min(most, len(draws))).astype(int)
+    return draws[[*kept, best]]
+
+
+def _given(problem: Problem, initial: Mapping[str, float] | None) -> Array | None:
+    """Initial values (states,), NaN where the measured run's are to be used; None without new ones."""
+    if initial is None:
+        return None
+    for name, value in initial.items():
+        if name not in problem.states:
+            raise ModelError(f"{name!r} is not a state; states are {', '.join(problem.states)}.")
+        if not np.isfinite(value):
+            raise ModelError(f"the initial value of {name!r} must be finite; got {value}.")
+    return jnp.asarray([float(initial.get(s, np.nan)) for s in problem.states])
+
+
+def _grid(problem: Problem, trajectory: int, times: np.ndarray) -> Array:
+    """Times to solve between the wanted ones: long intervals would hide fast motion from the solver."""
+    ends = np.asarray(problem.scaling.solver_time(jnp.asarray(times)))
+    steps = np.diff(np.asarray(problem.nodes[trajectory]))
+    step = max(np.median(steps[steps > 0]), (ends[-1] - float(problem.nodes[trajectory, 0])) / _MOST_STEPS)
+    return jnp.arange(float(problem.nodes[trajectory, 0]), ends[-1], step)
 
 
 def _problem_of(posterior: Posterior) -> Problem:
@@ -103,30 +166,48 @@ def _problem_of(posterior: Posterior) -> Problem:
     return posterior.problem
 
 
+class Paths(NamedTuple):
+    """Of every draw (draws, times, states) in user units: a draw of the states, their expectation, the ODE's path."""
+
+    full: Array
+    expected: Array
+    ode: Array
+    status: Array
+
+
 @eqx.filter_jit
 def _paths(
-    problem: Problem, draws: Array, keys: Array, times: Array, trajectory: int, initial: Array | None, noise: bool
-) -> tuple[Array, Array, Array]:
-    """States with Gaussian process, ODE paths (draws, times, states) in user units, and statuses."""
+    problem: Problem,
+    draws: Array,
+    keys: Array,
+    times: Array,
+    grid: Array,
+    trajectory: int,
+    initial: Array | None,
+    noise: bool,
+) -> Paths:
     scaling = problem.scaling
     own = [m for m in problem.measured if m.trajectory == trajectory]
     ts = scaling.solver_time(times)
     begin = problem.nodes[trajectory, :1]
     measured_ts = [problem.nodes[trajectory][m.rows] for m in own]
-    everything = jnp.concatenate([begin, ts, *measured_ts])
+    everything = jnp.concatenate([begin, ts, *measured_ts, grid])
     order = jnp.argsort(everything)
     back = jnp.argsort(order)
-    solver = Adaptive(rtol=1e-7, atol=1e-8) if problem.solver.follows_grid else problem.solver
+    solver = problem.solver.at_tolerance(_STEP_ERROR) if isinstance(problem.solver, Native) else problem.solver
+    if solver.follows_grid and solver is problem.solver:
+        solver = Adaptive(rtol=1e-7, atol=1e-8)  # a fixed grid knows nothing of paths beyond the data
 
-    def one(args: tuple[Array, Array]) -> tuple[Array, Array, Array]:
+    def one(args: tuple[Array, Array]) -> Paths:
         unconstrained, key = args
         values = problem.constrain(unconstrained)
-        x0 = problem.initial.values(values)[trajectory] if initial is None else initial
+        x0 = problem.initial.values(values)[trajectory]
+        x0 = x0 if initial is None else jnp.where(jnp.isnan(initial), x0, initial)
         params = {n: values[n] for n in problem.dynamics.parameter_names}
         solved = solver.solve(problem.dynamics.vector_field, params, x0 / scaling.state_scale, everything[order])
         at = solved.xs[back]
         ode = at[1 : 1 + ts.size]
-        full, offset, status = ode, 1 + ts.size, solved.status
+        full, expected, offset, status = ode, ode, 1 + ts.size, solved.status
         for block in own:
             channel = problem.channels[block.channel]
             seen = at[offset : offset + block.y.size, channel.state]
@@ -135,13 +216,13 @@ def _paths(
             inside &= jnp.all(channel.transform.inside(seen))
             status = jnp.where((status == Status.OK) & ~inside, Status.OUTSIDE_DOMAIN, status)
             key, sub = jax.random.split(key)
-            path = _with_process(
+            drawn, middle = _with_process(
                 channel, block, values, ode[:, channel.state], seen, scaling.gp_time(times), sub, initial is None, noise
             )
-            full = full.at[:, channel.state].set(path)
-        return full * scaling.state_scale, ode * scaling.state_scale, status
+            full, expected = full.at[:, channel.state].set(drawn), expected.at[:, channel.state].set(middle)
+        return Paths(full * scaling.state_scale, expected * scaling.state_scale, ode * scaling.state_scale, status)
 
-    return jax.lax.map(one, (draws, keys))
+    return jax.lax.map(one, (draws, keys), batch_size=min(_TOGETHER, len(draws)))
 
 
 def _with_process(
@@ -154,18 +235,21 @@ def _with_process(
     key: Array,
     condition: bool,
     noise: bool,
-) -> Array:
-    """One draw of the measured variable given its data: path, conditioned process, optional noise."""
+) -> tuple[Array, Array]:
+    """One draw of the measured variable given its data (path, conditioned process, optional noise), and its centre."""
     transform = channel.transform
     mean = transform.forward(path)
+    drawn = mean
     process_key, noise_key = jax.random.split(key)
     if channel.kernel is not None and condition:
         residual = block.y - transform.forward(path_at_data)
         shift, cov = conditional(channel, values, block.gp_times, residual, gp_times)
-        mean = mean + shift + _draw_normal(process_key, cov)
+        size = channel.signal_cov(values, gp_times[:1], gp_times[:1])[0, 0]
+        mean = mean + shift
+        drawn = mean + _draw_normal(process_key, cov, size)
     if noise:
-        mean = mean + jnp.sqrt(channel.noise_var(values)) * jax.random.normal(noise_key, mean.shape)
-    return transform.backward(mean)
+        drawn = drawn + jnp.sqrt(channel.noise_var(values)) * jax.random.normal(noise_key, mean.shape)
+    return transform.backward(drawn), transform.backward(mean)
 
 
 def conditional(
@@ -179,7 +263,9 @@ def conditional(
     return mean, 0.5 * (cov + cov.T)
 
 
-def _draw_normal(key: Array, cov: Array) -> Array:
-    """A draw with a covariance that may be singular to rounding."""
-    values, vectors = jnp.linalg.eigh(cov)
-    return vectors @ (jnp.sqrt(jnp.maximum(values, 0.0)) * jax.random.normal(key, values.shape))
+def _draw_normal(key: Array, cov: Array, size: Array) -> Array:
+    """A draw with a covariance that may be singular to rounding, of a process with variance ``size``."""
+    # A jitter far too small to see; where rounding is worse than that, a larger one.
+    fine, coarse = (jnp.linalg.cholesky(cov + relative * size * jnp.eye(len(cov))) for relative in (1e-9, 1e-5))
+    factor = jnp.where(jnp.all(jnp.isfinite(fine)), fine, coarse)
+    return factor @ jax.random.normal(key, (len(cov),))

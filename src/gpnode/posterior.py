@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from .convergence import bulk_ess, rank_rhat, tail_ess
+from .convergence import RHAT_LIMIT, bulk_ess, rank_rhat, tail_ess
 from .data import Observations
 from .model import Model
 from .problem import Problem
@@ -97,6 +98,34 @@ class Posterior:
             peak = self.record["laplace"]["map"]
             table.insert(0, "map", [float(np.asarray(peak[name])[index]) for _, name, index in self._entries()])
         return table
+
+    def mode_chains(self) -> list[np.ndarray]:
+        """Chains that belong together: all of them if they agree, else those that began in the same mode."""
+        chains = np.arange(self.draws.sizes["chain"])
+        modes = len(self.record["start"]["modes"]) if self.is_sample else 1
+        if modes == 1 or len(chains) % modes or max(rank_rhat(v) for _, v in self.scalars()) <= RHAT_LIMIT:
+            return [chains]
+        return list(np.split(chains, modes))
+
+    def modes(self) -> list[Posterior]:
+        """The posterior by modes whose chains do not mix; itself alone if they do."""
+        groups = self.mode_chains()
+        return [self] if len(groups) == 1 else [self.with_chains(g, mode=i) for i, g in enumerate(groups)]
+
+    def with_chains(self, chains: Any, mode: int | None = None) -> Posterior:
+        """The posterior of some chains alone, of one mode if it is named."""
+        chosen = np.asarray(chains)
+        record = dict(self.record)
+        if mode is not None:
+            record["start"] = {**record["start"], "modes": [record["start"]["modes"][mode]]}
+        keep = {"chain": chosen}
+        return dataclasses.replace(
+            self,
+            draws=self.draws.isel(keep),
+            stats=self.stats.isel(keep),
+            unconstrained=self.unconstrained[chosen],
+            record=record,
+        )
 
     def diagnose(self) -> Verdict:
         """Whether to trust these draws, and what to do if not."""

@@ -15,7 +15,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
-from numpyro.infer.hmc_util import IntegratorState, build_tree, dual_averaging, euclidean_kinetic_energy
+from numpyro.infer.hmc_util import IntegratorState, build_tree, euclidean_kinetic_energy
 
 from ..problem import Problem
 from . import lifted
@@ -23,12 +23,15 @@ from .conditionals import path_given_rest, rest_given_path, split
 from .frame import Frame
 from .nuts import leapfrog
 
-_RIGHT_ANGLE = 1.6  # where all is normal, the end of such a turn is independent of its start
+# Where all is normal, the end of a turn by a right angle is independent of its start.
+_ANGLES, _TURNS, _STRIDES = (0.02, 1.6), (0.05, 1.6), (1e-3, 10.0)
 _MOST_ROTATIONS = 24
 _ROTATIONS_A_ROUND = 8
 # A rotation may be as large as still lands; a whole turn as long as is still accepted. Small rotations do not
 # make long turns acceptable, because the drift of the area element does not depend on them.
-_LANDED, _PATH_ACCEPT, _REST_ACCEPT = 0.9, 0.65, 0.85
+_LANDED, _PATH_ACCEPT, _REST_ACCEPT = 0.95, 0.65, 0.85
+# Every so often a round takes small steps: in narrow places the usual ones fail, and a chain would stay for long.
+_SMALL_CHANCE, _SMALL = 0.2, 0.25
 _REST_DEPTH = 5
 _DIVERGENCE = 1000.0
 
@@ -47,13 +50,26 @@ class Lifted:
                 raise ValueError(f"{name} must be at least {least}; got {getattr(self, name)}.")
 
 
+class Size(NamedTuple):
+    """A step size finding itself: its logarithm now, and the mean of it over the second half of the warm-up."""
+
+    log: Array
+    mean: Array
+
+    def adapted(self, excess: Array, step: Array, warmup: int, bounds: tuple[float, float]) -> Size:
+        """Larger if ``excess`` of success over the target is positive; changes die down."""
+        log = jnp.clip(self.log + excess / jnp.sqrt(4.0 + step), *(jnp.log(b) for b in bounds))
+        late = jnp.maximum(step - warmup // 2, 0)
+        return Size(log, self.mean + (log - self.mean) / (1.0 + late))
+
+
 class State(NamedTuple):
-    """Everything needed to go on. ``angle``, ``turn`` and ``stride`` adapt the logarithms of step sizes."""
+    """Everything needed to go on. ``angle``, ``turn`` and ``stride`` are step sizes."""
 
     unconstrained: Array
-    angle: Any
-    turn: Any
-    stride: Any
+    angle: Size
+    turn: Size
+    stride: Size
     rest_spread: Array
     key: Array
     step: Array
@@ -76,9 +92,6 @@ class Transition(NamedTuple):
     failure: Array
 
 
-_adapt_init, _adapt_update = dual_averaging(t0=10, kappa=0.75, gamma=0.1)
-
-
 @eqx.filter_jit
 def init(problem: Problem, frame: Frame, z: Array, key: Array, settings: Lifted) -> State:
     """The state before the first step."""
@@ -86,27 +99,27 @@ def init(problem: Problem, frame: Frame, z: Array, key: Array, settings: Lifted)
     # Curvature of the rest given the path: what the normal approximation says with the path held fixed.
     whole = jnp.linalg.inv(frame.spread @ frame.spread.T)
     rest_spread = jnp.linalg.cholesky(jnp.linalg.inv(whole[rest][:, rest])) if rest.size else jnp.zeros((0, 0))
-    angle, turn, stride = (_adapt_init(jnp.log(size)) for size in (0.3, 1.0, 0.5))
+    angle, turn, stride = (Size(jnp.log(size), jnp.log(size)) for size in (0.2, 1.0, 0.5))
     return State(frame.point(z), angle, turn, stride, rest_spread, key, jnp.asarray(0))
 
 
 def step(problem: Problem, frame: Frame, state: State, settings: Lifted) -> tuple[State, Transition]:
     """One round: local scales, path, rest."""
-    key, jitter_key, path_key, rest_key = jax.random.split(state.key, 4)
+    key, jitter_key, small_key, path_key, rest_key = jax.random.split(state.key, 5)
     warming = state.step < settings.warmup
     jitter = jax.random.uniform(jitter_key, (3,), minval=0.7, maxval=1.1)
-    sizes = [jnp.exp(jnp.where(warming, a[0], a[1])) for a in (state.angle, state.turn, state.stride)]
-    angle, turn, stride = jitter * jnp.stack(sizes)
-    turn = jnp.clip(turn, 0.02, _RIGHT_ANGLE)
-    angle = jnp.clip(angle, 0.02, turn)
+    sizes = [jnp.exp(jnp.where(warming, own.log, own.mean)) for own in (state.angle, state.turn, state.stride)]
+    small = jax.random.bernoulli(small_key, _SMALL_CHANCE)
+    angle, turn, stride = jitter.at[:2].multiply(jnp.where(small, _SMALL, 1.0)) * jnp.stack(sizes)
+    angle = jnp.minimum(angle, turn)
     rotations = jnp.clip(jnp.round(turn / angle), 1, _MOST_ROTATIONS).astype(int)
 
     u, moved = _move_path(problem, state.unconstrained, path_key, angle, rotations)
     u, tree_accept, value, rest_diverging = _move_rest(problem, state.rest_spread, u, rest_key, stride)
 
-    def adapt(old: Any, target: float, accept: Array) -> Any:
-        new = _adapt_update(target - accept, old)
-        return jax.tree.map(lambda a, b: jnp.where(warming, a, b), new, old)
+    def adapt(old: Size, excess: Array, bounds: tuple[float, float], wanted: Any = True) -> Size:
+        new = old.adapted(excess, state.step, settings.warmup, bounds)
+        return jax.tree.map(lambda a, b: jnp.where(warming & wanted, a, b), new, old)
 
     transition = Transition(
         draw=u,
@@ -119,9 +132,9 @@ def step(problem: Problem, frame: Frame, state: State, settings: Lifted) -> tupl
         failure=moved.failure,
     )
     adapted = (
-        adapt(state.angle, _LANDED, moved.landed),
-        adapt(state.turn, _PATH_ACCEPT, moved.accept_prob),
-        adapt(state.stride, _REST_ACCEPT, tree_accept),
+        adapt(state.angle, moved.landed - _LANDED, _ANGLES, ~small),
+        adapt(state.turn, moved.accept_prob - _PATH_ACCEPT, _TURNS, ~small),
+        adapt(state.stride, tree_accept - _REST_ACCEPT, _STRIDES),
     )
     return State(u, *adapted, state.rest_spread, key, state.step + 1), transition
 

@@ -1,0 +1,77 @@
+"""Comparing models by how well each measurement is predicted from all the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import arviz as az
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from jax import Array
+
+from .binding import data_fingerprint
+from .errors import ModelError
+from .factorise import factorise
+from .posterior import Posterior
+from .problem import Problem
+
+_MOST_DRAWS = 1000
+
+
+def pointwise_log_density(posterior: Posterior) -> np.ndarray:
+    """Log density (chains, draws, measurements) of each measurement given the others and the parameters.
+
+    Measurements of one variable are correlated through the Gaussian process; leaving one out of
+    a normal density has a closed form in the inverse covariance.
+    """
+    if posterior.problem is None:
+        raise ModelError("comparing models needs them: load the posterior with Posterior.load(path, model=...).")
+    draws = posterior.unconstrained
+    step = max(1, draws.shape[0] * draws.shape[1] // _MOST_DRAWS)
+    kept = draws[:, ::step]
+    found = _pointwise(posterior.problem, jnp.asarray(kept.reshape(-1, kept.shape[-1])))
+    return np.asarray(found).reshape(*kept.shape[:2], -1)
+
+
+@eqx.filter_jit
+def _pointwise(problem: Problem, draws: Array) -> Array:
+    def one(u: Array) -> Array:
+        values = problem.constrain(u)
+        residuals, _ = problem.residuals(problem.solve_until(values, jnp.ones(())))
+        found = []
+        for block, residual in zip(problem.measured, residuals, strict=True):
+            channel = problem.channels[block.channel]
+            if channel.kernel is None:
+                precision = jnp.full(residual.shape, 1.0 / channel.noise_var(values))
+                surprise = residual
+            else:
+                inverse = factorise(channel.noisy_cov(values, block.gp_times)).inverse
+                precision = jnp.diag(inverse)
+                surprise = (inverse @ residual) / precision
+            found.append(0.5 * (jnp.log(precision / (2.0 * jnp.pi)) - precision * surprise**2))
+        return jnp.concatenate(found)
+
+    return jax.lax.map(one, draws)
+
+
+def _with_likelihood(posterior: Posterior) -> az.InferenceData:
+    values = pointwise_log_density(posterior)
+    found = az.from_dict(posterior={"draw_index": np.zeros(values.shape[:2])}, log_likelihood={"measurements": values})
+    return found
+
+
+def loo(posterior: Posterior) -> Any:
+    """Expected log density of a measurement left out, by Pareto-smoothed importance sampling (arviz ``ELPDData``)."""
+    return az.loo(_with_likelihood(posterior), pointwise=True)
+
+
+def compare(posteriors: Mapping[str, Posterior]) -> pd.DataFrame:
+    """Models fitted to the same data, best first, with differences and their standard errors."""
+    fingerprints = {data_fingerprint(p.data) for p in posteriors.values()}
+    if len(fingerprints) > 1:
+        raise ModelError("these posteriors come from different data and cannot be compared.")
+    return az.compare({name: _with_likelihood(p) for name, p in posteriors.items()}, ic="loo")

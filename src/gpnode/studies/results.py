@@ -1,0 +1,88 @@
+"""What every study writes: figures, tables, and one file with all its numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+
+from ..convergence import bulk_ess, rank_rhat, tail_ess
+from ..forecast import Forecast
+from ..posterior import Posterior
+
+
+def save_figure(folder: Path, name: str, axes: Axes | Sequence[Axes]) -> None:
+    """Write the figure the axes belong to as ``name.png``, and close it."""
+    figure = (axes if isinstance(axes, Axes) else axes[0]).get_figure(root=True)
+    assert figure is not None
+    figure.savefig(folder / f"{name}.png", dpi=130)
+    plt.close(figure)
+
+
+def write_results(folder: Path, results: dict[str, Any]) -> None:
+    """Write ``results.json``."""
+    (folder / "results.json").write_text(json.dumps(results, indent=1, default=_plain) + "\n")
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
+
+
+def convergence(posterior: Posterior) -> dict[str, Any]:
+    """The figures a verdict stands on, over all inferred numbers."""
+    every = [values for _, values in posterior.scalars()]
+    verdict = posterior.diagnose()
+    return {
+        "converged": verdict.converged,
+        "verdict": str(verdict).splitlines(),
+        "worst_rhat": max(rank_rhat(v) for v in every),
+        "least_bulk_ess": min(bulk_ess(v) for v in every),
+        "least_tail_ess": min(tail_ess(v) for v in every),
+        "divergences": int(posterior.stats["diverging"].sum()),
+        "draws": posterior.num_draws,
+        "seconds": posterior.record["seconds"],
+        "failed_solves": posterior.record["solver_failures"],
+    }
+
+
+def rmse(path: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Root mean square error of each state over times (times, states)."""
+    return np.sqrt(np.mean((path - truth) ** 2, axis=0))
+
+
+def coverage(forecast: Forecast, truth: np.ndarray, probability: float = 0.95) -> np.ndarray:
+    """Part of the times at which the band of this probability holds the truth, for each state."""
+    low, high = (end.to_numpy() for end in forecast.interval(probability))
+    return np.mean((truth >= low) & (truth <= high), axis=0)
+
+
+def inside(posterior: Posterior, truth: dict[str, float], probability: float = 0.95) -> dict[str, bool]:
+    """Whether each true value lies in the central interval of its number."""
+    tail = 0.5 * (1.0 - probability)
+    draws = dict(posterior.scalars())
+    found = {}
+    for name, value in truth.items():
+        low, high = np.quantile(draws[name], [tail, 1.0 - tail])
+        found[name] = bool(low <= value <= high)
+    return found
+
+
+def save_table(folder: Path, posterior: Posterior) -> None:
+    """Write ``parameters.csv``, ``equations.txt`` and ``verdict.txt``."""
+    posterior.summary().to_csv(folder / "parameters.csv", float_format="%.6g")
+    (folder / "equations.txt").write_text(f"{posterior.equations()}\n")
+    (folder / "verdict.txt").write_text(f"{posterior.diagnose()}\n")
+
+
+def save_chain_figures(folder: Path, posterior: Posterior, names: Sequence[str]) -> None:
+    """Geweke, autocorrelation, traces with ranks."""
+    from .. import plots
+
+    save_figure(folder, "geweke", plots.geweke(posterior, names))
+    save_figure(folder, "autocorrelation", plots.autocorrelation(posterior, names))
+    save_figure(folder, "traces", plots.traces(posterior, names))
