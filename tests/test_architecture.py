@@ -25,12 +25,13 @@ LAYERS = [
     ["forecast", "inference"],
     ["plots"],
     ["studies"],
+    ["cli"],
 ]
 ONLY_IN = {
     "pandas": {"_columns", "data", "loo", "posterior", "storage"},
     "diffrax": {"solvers"},
     "sympy": {"equations", "symbolic"},
-    "matplotlib": {"plots", "studies"},
+    "matplotlib": {"plots", "studies", "cli"},
     "arviz": {"convergence", "loo", "posterior"},
     "rich": {"inference"},
     "numba": {"solvers", "factorise"},

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -219,3 +223,23 @@ def test_jumps_do_not_make_the_grid_explode():
     f = lambda t, x, p: {"x": -p.rate * x.x + jnp.where(t < 1.7, 3.0, 0.0)}
     problem = gn.bind(gn.Model(known(f=f), kernel=None), DATA)
     assert problem.with_steps_for(jnp.zeros(problem.size)).nodes.shape[1] < 5000
+
+
+def test_fingerprints_are_the_same_in_every_process():
+    script = (
+        "import gpnode as gn\n"
+        "from gpnode.binding import fingerprint\n"
+        "from gpnode.studies import predator_prey as study\n"
+        "print(fingerprint(study.dictionary(), study.simulate(0)))"
+    )
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for seed in range(4)
+    ]
+    assert len({run.stdout for run in runs}) == 1

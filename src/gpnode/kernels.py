@@ -250,5 +250,6 @@ def describe_hyper(hyper: Hyper) -> Any:
     found = {"distribution": type(hyper).__name__, **named}
     if hasattr(hyper, "base_dist"):
         found["base"] = describe_hyper(hyper.base_dist)
-        found["numbers"] = [np.asarray(leaf).tolist() for leaf in jax.tree.leaves(hyper)]
+        # Sorted, because the order of leaves is that of a set, which differs from process to process.
+        found["numbers"] = sorted(float(v) for leaf in jax.tree.leaves(hyper) for v in np.ravel(leaf))
     return found

@@ -5,7 +5,7 @@ tight directions turn as the loose ones move, so no fixed metric suits the poste
 that. With ``x`` the parameters in units of their prior and ``r(x)`` the residuals in units of their
 covariance, the posterior is exp(-|x|²/2 - |r(x)|²/2): a standard normal density in the space of
 pairs (x, r), restricted to the surface r = r(x). A free motion in that space is a rotation; a step
-is a rotation brought back to the surface along its normals, which Newton's method does in as many
+is a rotation brought back to the surface along its normals, which Broyden's method does in as many
 unknowns as there are parameters. Where the path is linear in the parameters this is exact however
 tight the data are; the remaining error goes into the acceptance probability.
 """
@@ -19,8 +19,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-_MOST_ITERATIONS = 20
-_HALVINGS = 6
+_MOST_ITERATIONS = 30
+_SHORTEST = 1e-3  # part of a step
 _SOLVED = 1e-6  # in units of the posterior's own width, as are all distances here
 _RETURNED = 1e-3
 
@@ -116,16 +116,7 @@ def _land(surface: Surface, at: Point, wanted: Array) -> Landing:
         x = place(z)
         return mismatch(x, *surface.residuals(x))
 
-    def value_and_slope(z: Array) -> tuple[Mismatch, Array]:
-        x = place(z)
-        r, slope, status = surface.evaluate(x)
-        by_x = jnp.eye(x.size) + at.slope.T @ slope
-        half = jax.scipy.linalg.solve_triangular(at.factor, by_x, lower=True)
-        return mismatch(x, r, status), jax.scipy.linalg.solve_triangular(at.factor, half.T, lower=True).T
-
-    start = mismatch(at.x, at.r, at.status)
-    quick = _broyden(value, start)
-    z, solved, status = jax.lax.cond(quick[1], lambda: quick, lambda: _newton(value_and_slope, start))
+    z, solved, status = _broyden(value, mismatch(at.x, at.r, at.status))
     return Landing(place(z), solved, status)
 
 
@@ -138,50 +129,37 @@ class Mismatch(NamedTuple):
 
 
 def _broyden(value: Callable[[Array], Mismatch], start: Mismatch) -> tuple[Array, Array, Array]:
-    """Root from zero without derivatives, which are near the identity. Quick, and gives up at once if it gets worse."""
+    """Root from zero by Broyden's method, without derivatives: the first one is known to be near the identity.
+
+    A step that makes things worse is halved, but what it showed of the derivative is kept. Returns the root,
+    whether it is one, and the status of the last solve.
+    """
 
     def body(carry: Any) -> Any:
-        i, z, old, inverse, _ = carry
-        step = -inverse @ old.gap
+        i, z, at, inverse, fraction, _ = carry
+        step = -fraction * (inverse @ at.gap)
         new = value(z + step)
-        change = inverse @ (new.gap - old.gap)
-        inverse = inverse + jnp.outer(step - change, step @ inverse) / (step @ change)
-        return i + 1, z + step, new, inverse, new.size < old.size
-
-    def unfinished(carry: Any) -> Array:
-        i, _, at, _, hopeful = carry
-        return (i < _MOST_ITERATIONS) & hopeful & (at.size > _SOLVED)
-
-    n = start.gap.size
-    first = (jnp.asarray(0), jnp.zeros(n), start, jnp.eye(n), jnp.asarray(True))
-    _, z, at, _, _ = jax.lax.while_loop(unfinished, body, first)
-    return z, at.size <= _SOLVED, at.status
-
-
-def _newton(value_and_slope: Callable[[Array], tuple[Mismatch, Array]], start: Mismatch) -> tuple[Array, Array, Array]:
-    """Root from zero by Newton's method; a step that makes it worse, or cannot be solved, is halved."""
-
-    def body(carry: Any) -> Any:
-        i, z, size, fraction, step, _ = carry
-        new, slope = value_and_slope(z + fraction * step)
-        better = new.size < (1.0 - 0.1 * fraction) * size
-        newton = -jnp.linalg.solve(jnp.where(better, slope, jnp.eye(z.size)), jnp.where(better, new.gap, 0.0))
+        known = jnp.isfinite(new.size)
+        change = inverse @ jnp.where(known, new.gap - at.gap, step)
+        learned = inverse + jnp.outer(step - change, step @ inverse) / (step @ change)
+        better = new.size < (1.0 - 0.1 * fraction) * at.size
         return (
             i + 1,
-            jnp.where(better, z + fraction * step, z),
-            jnp.where(better, new.size, size),
-            jnp.where(better, 1.0, 0.5 * fraction),
-            jnp.where(better, newton, step),
+            jnp.where(better, z + step, z),
+            jax.tree.map(lambda a, b: jnp.where(better, a, b), new, at),
+            jnp.where(known & jnp.all(jnp.isfinite(learned)), learned, inverse),
+            jnp.where(better, jnp.minimum(1.0, 2.0 * fraction), 0.5 * fraction),
             new.status,
         )
 
     def unfinished(carry: Any) -> Array:
-        i, _, size, fraction, _, _ = carry
-        return (i < _MOST_ITERATIONS) & (size > _SOLVED) & (fraction > 0.5**_HALVINGS)
+        i, _, at, _, fraction, _ = carry
+        return (i < _MOST_ITERATIONS) & (fraction > _SHORTEST) & (at.size > _SOLVED)
 
-    first = (jnp.asarray(0), jnp.zeros_like(start.gap), start.size, jnp.asarray(1.0), -start.gap, start.status)
-    _, z, size, _, _, status = jax.lax.while_loop(unfinished, body, first)
-    return z, size <= _SOLVED, status
+    n = start.gap.size
+    first = (jnp.asarray(0), jnp.zeros(n), start, jnp.eye(n), jnp.asarray(1.0), start.status)
+    _, z, at, _, _, status = jax.lax.while_loop(unfinished, body, first)
+    return z, at.size <= _SOLVED, status
 
 
 class Moved(NamedTuple):

@@ -1,20 +1,31 @@
-"""The paper's yeast glycolysis problem: seven states, three of them observed, fifteen unknowns."""
+"""The paper's yeast glycolysis problem: seven states, three of them observed, fifteen unknowns.
+
+``python -m gpnode.studies.glycolysis -o DIR`` runs the study.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.integrate import solve_ivp
 
+from .. import plots
 from ..data import Observations
 from ..dynamics import KnownForm, Named
+from ..forecast import forecast
+from ..inference import fit
 from ..model import Model
 from ..priors import Uniform
+from . import results
 
 STATES = ("S1", "S2", "S3", "S4", "N2", "A3", "S4ex")
 START = dict(zip(STATES, (0.5, 1.9, 0.18, 0.15, 0.16, 0.1, 0.064), strict=True))
+UNSEEN = dict(zip(STATES, (0.428, 1.378, 0.110, 0.296, 0.252, 0.830, 0.064), strict=True))
+"""The paper's start that no measurement was taken from."""
 END = 3.0
+HORIZON = 6.0
 TRUTH = {
     "J0": 2.5,
     "k1": 100.0,
@@ -108,3 +119,40 @@ def model() -> Model:
     dynamics = KnownForm(STATES, slopes, {name: Uniform(*range_) for name, range_ in PRIOR_RANGE.items()})
     known = {state: value for state, value in START.items() if state != "N2"}
     return Model(dynamics, initial={**known, "N2": Uniform(0.0, 1.0)})
+
+
+def run(output: Path, seed: int = 0, progress: bool = True) -> dict[str, Any]:
+    """Fit from cold, forecast every state to t = 6, and from the unseen start; everything goes into ``output``."""
+    output.mkdir(parents=True, exist_ok=True)
+    posterior = fit(model(), simulate(seed), seed=seed, progress=progress)
+    posterior.save(output / "posterior.nc")
+    results.save_table(output, posterior)
+    truth = {**TRUTH, "N2.initial": START["N2"]}
+    times = np.linspace(0.0, HORIZON, 301)
+    found: dict[str, Any] = {
+        "study": "glycolysis",
+        "seed": seed,
+        "convergence": results.convergence(posterior),
+        "true_values_inside_95": results.inside(posterior, truth),
+    }
+    for name, start in (("measured start", None), ("unseen start", UNSEEN)):
+        ahead, right = forecast(posterior, times, initial=start), true_path(times, start)
+        found[name] = {
+            "rmse_mean_path": dict(zip(STATES, results.rmse(ahead.mean().to_numpy(), right), strict=True)),
+            "coverage_95": dict(zip(STATES, results.coverage(ahead, right), strict=True)),
+            "failed_draws": ahead.failures,
+        }
+        data = posterior.data if start is None else None
+        axes = plots.trajectories(ahead, data, truth=dict(zip(STATES, right.T, strict=True)))
+        results.save_figure(output, f"trajectories-{name.replace(' ', '-')}", axes)
+    results.save_figure(output, "parameters", plots.parameters(posterior, list(truth), truth=truth))
+    results.save_figure(output, "residuals", plots.residuals(posterior))
+    results.save_chain_figures(output, posterior, list(truth)[:8])
+    results.write_results(output, found)
+    return found
+
+
+if __name__ == "__main__":
+    from ..cli import main
+
+    main(["study", "glycolysis"])

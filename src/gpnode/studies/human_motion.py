@@ -1,19 +1,26 @@
 """The paper's human motion problem: a walk in 50 joint angles, three principal components, a gap in the middle.
 
 The recording is not part of the package: give a CMU motion capture file (``07_02.amc``).
+``python -m gpnode.studies.human_motion --amc FILE --case A -o DIR`` runs the study.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from .. import plots
 from ..data import Observations
 from ..dynamics import Dictionary, polynomial
 from ..errors import DataError
+from ..forecast import Forecast, forecast
+from ..inference import fit
 from ..model import Model
+from ..posterior import Posterior
+from . import results
 
 STATES = ("x1", "x2", "x3")
 MISSING = slice(33, 48)
@@ -93,3 +100,77 @@ def model(recording: Recording, case: str) -> Model:
         raise ValueError(f"case must be A or B; got {case!r}.")
     start = {s: float(recording.latent[0, i]) for i, s in enumerate(STATES)}
     return Model(Dictionary(STATES, libraries[case]), initial=start)
+
+
+def run(
+    output: Path, amc: Path, case: str = "A", seed: int = 0, leak_free: bool = False, progress: bool = True
+) -> dict[str, Any]:
+    """Fit from cold, and measure errors in the space of poses for each mode and for all; results go into ``output``."""
+    output.mkdir(parents=True, exist_ok=True)
+    recording = record(amc, leak_free=leak_free)
+    posterior = fit(model(recording, case), recording.observations(), seed=seed, progress=progress)
+    posterior.save(output / "posterior.nc")
+    results.save_table(output, posterior)
+    modes = posterior.modes()
+    found: dict[str, Any] = {
+        "study": "human-motion",
+        "case": case,
+        "leak_free": leak_free,
+        "seed": seed,
+        "convergence": results.convergence(posterior),
+        "floor_of_three_components": {
+            "seen": recording.rmse(recording.latent[recording.seen], recording.seen),
+            "missing": recording.rmse(recording.latent[MISSING], np.arange(MISSING.start, MISSING.stop)),
+        },
+        "log_evidence_of_starts": [m["log_evidence"] for m in posterior.record["start"]["modes"]],
+        "all": evaluate(posterior, recording),
+        "modes": [{"convergence": results.convergence(m), **evaluate(m, recording)} for m in modes if len(modes) > 1],
+    }
+    frames = np.arange(len(recording.poses), dtype=float)
+    dense = np.linspace(0.0, frames[-1], 4 * len(frames) - 3)
+    truth = {s: np.interp(dense, frames, recording.latent[:, i]) for i, s in enumerate(STATES)}
+    axes = plots.trajectories(forecast(posterior, dense), posterior.data, truth=truth)
+    results.save_figure(output, "trajectories", axes)
+    results.save_figure(output, "coefficients", plots.coefficients(posterior))
+    results.save_figure(output, "inclusion", plots.inclusion(posterior))
+    results.save_figure(output, "residuals", plots.residuals(posterior))
+    results.save_chain_figures(output, posterior, [n for n, _ in posterior.scalars()][:8])
+    results.write_results(output, found)
+    return found
+
+
+def evaluate(posterior: Posterior, recording: Recording) -> dict[str, Any]:
+    """Errors in the space of poses on seen and missing frames, and coverage in the latent space."""
+    frames = np.arange(len(recording.poses))
+    plain = forecast(posterior, frames.astype(float))
+    noisy = forecast(posterior, frames.astype(float), noise=True)
+    missing = np.arange(MISSING.start, MISSING.stop)
+    return {
+        part: {
+            "rmse_per_draw": _per_draw(plain, recording, chosen),
+            "rmse_mean_path": recording.rmse(plain.mean().to_numpy()[chosen], chosen),
+            "rmse_map_path": recording.rmse(plain.map_path.to_numpy()[chosen], chosen),
+            "rmse_ode_alone": recording.rmse(plain.ode.mean("draw").to_numpy()[chosen], chosen),
+            "coverage_95": _latent_coverage(plain, recording, chosen),
+            "coverage_95_with_noise": _latent_coverage(noisy, recording, chosen),
+        }
+        for part, chosen in (("seen", recording.seen), ("missing", missing))
+    }
+
+
+def _per_draw(paths: Forecast, recording: Recording, frames: np.ndarray) -> dict[str, float]:
+    """Mean and standard deviation over draws of each draw's own error."""
+    errors = [recording.rmse(draw[frames], frames) for draw in paths.states.to_numpy()]
+    return {"mean": float(np.mean(errors)), "std": float(np.std(errors))}
+
+
+def _latent_coverage(paths: Forecast, recording: Recording, frames: np.ndarray) -> float:
+    low, high = (end.to_numpy()[frames] for end in paths.interval(0.95))
+    right = recording.latent[frames]
+    return float(np.mean((right >= low) & (right <= high)))
+
+
+if __name__ == "__main__":
+    from ..cli import main
+
+    main(["study", "human-motion"])

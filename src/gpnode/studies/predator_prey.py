@@ -1,20 +1,32 @@
-"""The paper's predator–prey problem: two species on different grids, a gap, one unknown start."""
+"""The paper's predator–prey problem: two species on different grids, a gap, one unknown start.
+
+``python -m gpnode.studies.predator_prey -o DIR`` runs the study.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.integrate import solve_ivp
 
+from .. import plots
 from ..data import Observations
 from ..dynamics import Dictionary, KnownForm, Named, polynomial
+from ..forecast import forecast
+from ..inference import fit
 from ..model import Model
+from ..posterior import Posterior
 from ..priors import Normal, Uniform
+from . import results
 
 TRUTH = {"alpha": 1.0, "beta": -0.1, "gamma": -1.5, "delta": 0.75}
 START = (5.0, 5.0)
 END = 16.5
+HORIZON = 30.0
+SHOWN = ("coef[x1, x1]", "coef[x1, x1*x2]", "coef[x2, x2]", "coef[x2, x1*x2]", "x1.initial")
+"""The numbers whose chains the paper shows."""
 
 
 def true_path(times: np.ndarray) -> np.ndarray:
@@ -73,3 +85,96 @@ def simulate(seed: int = 0) -> Observations:
             "x2": (t2, true_path(t2)[:, 1] + std[1] * rng.normal(size=t2.size)),
         }
     )
+
+
+def run(output: Path, seed: int = 0, seeds: int = 1, progress: bool = True) -> dict[str, Any]:
+    """Fit ``seeds`` data sets from cold, forecast to t = 30, compare with SINDy; everything goes into ``output``."""
+    output.mkdir(parents=True, exist_ok=True)
+    runs = []
+    for own in range(seed, seed + seeds):
+        posterior = fit(dictionary(), simulate(own), seed=own, progress=progress)
+        folder = output if seeds == 1 else output / f"seed-{own}"
+        folder.mkdir(parents=True, exist_ok=True)
+        runs.append({"seed": own, **_evaluate(posterior, folder), "sindy": _sindy(own)})
+        _draw(posterior, folder)
+    found = {"study": "predator-prey", "runs": runs, "summary": _summary(runs)}
+    results.write_results(output, found)
+    (output / "table.txt").write_text(_table(found))
+    return found
+
+
+def _evaluate(posterior: Posterior, folder: Path) -> dict[str, Any]:
+    times = np.linspace(0.0, HORIZON, 601)
+    ahead, truth = forecast(posterior, times), true_path(times)
+    posterior.save(folder / "posterior.nc")
+    results.save_table(folder, posterior)
+    values = dict(zip(SHOWN, (*TRUTH.values(), START[0]), strict=True))
+    return {
+        "convergence": results.convergence(posterior),
+        "true_values_inside_95": results.inside(posterior, values),
+        "active": {f"d{e.state}/dt": {t.term: t.probability for t in e.terms} for e in posterior.equations().equations},
+        "rmse_mean_path_0_30": results.rmse(ahead.mean().to_numpy(), truth),
+        "rmse_map_path_0_30": results.rmse(ahead.map_path.to_numpy(), truth),
+        "coverage_95_0_30": results.coverage(ahead, truth),
+        "failed_draws": ahead.failures,
+    }
+
+
+def _sindy(seed: int) -> list[dict[str, Any]] | str:
+    try:
+        from . import sindy
+
+        return sindy.run(seed, np.linspace(0.0, HORIZON, 601))
+    except ImportError:
+        return "pysindy is not installed; pip install pysindy"
+
+
+def _draw(posterior: Posterior, folder: Path) -> None:
+    times = np.linspace(0.0, HORIZON, 601)
+    ahead = forecast(posterior, times)
+    truth = dict(zip(("x1", "x2"), true_path(times).T, strict=True))
+    results.save_figure(folder, "trajectories", plots.trajectories(ahead, posterior.data, truth=truth))
+    results.save_figure(folder, "coefficients", plots.coefficients(posterior, truth=true_coefficients()))
+    results.save_figure(folder, "inclusion", plots.inclusion(posterior))
+    results.save_figure(folder, "phase-portrait", plots.phase_portrait(posterior, "x1", "x2"))
+    results.save_figure(folder, "residuals", plots.residuals(posterior))
+    results.save_chain_figures(folder, posterior, SHOWN)
+
+
+def _summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Medians over data sets, for us and for every variant of SINDy in case 1."""
+    found = {
+        "median_rmse_mean_path": np.median([r["rmse_mean_path_0_30"] for r in runs], axis=0),
+        "least_coverage_95": min(float(np.min(r["coverage_95_0_30"])) for r in runs),
+        "all_converged": all(r["convergence"]["converged"] for r in runs),
+        "sindy_case_1_median_rmse": {},
+    }
+    for row in runs[0]["sindy"] if isinstance(runs[0]["sindy"], list) else ():
+        if row["case"].startswith("case 1"):
+            errors = [
+                o["rmse"]
+                for r in runs
+                for o in r["sindy"]
+                if (o["case"], o["variant"]) == (row["case"], row["variant"])
+            ]
+            found["sindy_case_1_median_rmse"][row["variant"]] = np.median(errors, axis=0)
+    return found
+
+
+def _table(found: dict[str, Any]) -> str:
+    """The comparison side by side, as text."""
+    lines = ["RMSE over t = 0 to 30 against the true path (x1, x2); inf where the path runs away.", ""]
+    for r in found["runs"]:
+        a, b = r["rmse_mean_path_0_30"]
+        lines.append(f"data {r['seed']}  {'gpnode, mean path':<58} {a:8.3f} {b:8.3f}")
+        for row in r["sindy"] if isinstance(r["sindy"], list) else ():
+            a, b = row["rmse"]
+            lines.append(f"data {r['seed']}  {'SINDy, ' + row['case'] + ', ' + row['variant']:<58} {a:8.3f} {b:8.3f}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    from ..cli import main
+
+    main(["study", "predator-prey"])
