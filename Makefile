@@ -19,7 +19,7 @@ test-slow: $(READY)
 
 # Speed, as ratios within one run; writes benchmarks/results.json.
 bench: $(READY)
-	$(BIN)/python benchmarks/gradient.py
+	$(BIN)/python benchmarks/all.py $(if $(AMC),--amc $(AMC))
 
 lint: $(READY)
 	$(BIN)/ruff check src tests benchmarks

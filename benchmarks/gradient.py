@@ -2,8 +2,7 @@
 
 Compares the package's backends with the paper's formulation (reverse mode through
 ``jax.experimental.ode.odeint`` and one dense covariance over all variables), with XLA as it comes and with
-the flags gpnode sets, and with plain C where there is a compiler. Run by ``make bench``; prints a
-table and writes ``benchmarks/results.json``. ``07_02.amc`` adds human motion: ``--amc FILE``.
+the flags gpnode sets, and with plain C where there is a compiler. ``07_02.amc`` adds human motion: ``--amc FILE``.
 """
 
 from __future__ import annotations
@@ -124,25 +123,12 @@ def plain_c() -> float | None:
     return 1e-6 * float(np.median([float(r) for r in runs]))
 
 
-def main() -> None:
-    """Measure, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--amc", type=Path, help="motion capture file 07_02.amc, for human motion")
-    parser.add_argument("--only-paper", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    cases = studies(arguments.amc)
-    if arguments.only_paper:
-        modes = json.loads(arguments.only_paper)
-        problems = {n: gn.bind(dataclasses.replace(m, solver=gn.Adaptive()), d) for n, (m, d) in cases.items()}
-        found = {
-            n: seconds(jax.grad(lambda u, p=p: paper_log_density(p, u)), jnp.asarray(modes[n]))
-            for n, p in problems.items()
-        }
-        print(json.dumps(found))
-        return
+def run(amc: Path | None) -> dict[str, dict[str, dict[str, float]]]:
+    """Measure and print."""
+    cases = studies(amc)
     starts = {n: find_start(gn.bind(m, d), jax.random.key(0), lambda what: None) for n, (m, d) in cases.items()}
     modes = {n: s.modes[0].centre.tolist() for n, s in starts.items()}
-    plain = paper_as_it_comes(arguments.amc, modes)
+    plain = paper_as_it_comes(amc, modes)
     results: dict[str, dict[str, dict[str, float]]] = {}
     print(f"{'study':<18}{'formulation':<34}{'µs':>8}{'times faster':>14}")
     for name, (model, data) in cases.items():
@@ -154,9 +140,27 @@ def main() -> None:
         results[name] = {kind: {"us": 1e6 * s, "times_faster": plain[name] / s} for kind, s in rows.items()}
         for kind, numbers in results[name].items():
             print(f"{name:<18}{kind:<34}{numbers['us']:>8.0f}{numbers['times_faster']:>14.1f}", flush=True)
-    path = HERE / "results.json"
-    path.write_text(json.dumps(results, indent=1) + "\n")
-    print(f"written to {path.parent.name}/{path.name}")
+    return results
+
+
+def only_paper(modes: dict[str, list[float]], amc: Path | None) -> dict[str, float]:
+    """Seconds per evaluation of the paper's formulation in this process."""
+    problems = {n: gn.bind(dataclasses.replace(m, solver=gn.Adaptive()), d) for n, (m, d) in studies(amc).items()}
+    return {
+        n: seconds(jax.grad(lambda u, p=p: paper_log_density(p, u)), jnp.asarray(modes[n])) for n, p in problems.items()
+    }
+
+
+def main() -> None:
+    """The table, or for a process started by it the paper's row."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--amc", type=Path, help="motion capture file 07_02.amc, for human motion")
+    parser.add_argument("--only-paper", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.only_paper:
+        print(json.dumps(only_paper(json.loads(arguments.only_paper), arguments.amc)))
+    else:
+        run(arguments.amc)
 
 
 if __name__ == "__main__":

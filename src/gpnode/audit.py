@@ -72,17 +72,18 @@ def _sums_of_squares(problem: Problem, draws: Array) -> Array:
 def widths_against_prior(posterior: Posterior) -> dict[str, float]:
     """Interquartile range of each number over that of its prior: near one, the data said nothing about it.
 
-    Coefficients of a dictionary are left out: their prior is a spike with tails, and the
-    probability that a term is active says what the data did.
+    Coefficients of a dictionary and the scales of their prior are left out: there the probability that a
+    term is active says what the data did.
     """
     problem = posterior.problem
     if problem is None:
         return {}
-    coefficients = {name for name, dims in problem.dims().items() if dims}
+    moving = problem.dynamics.parameter_names
+    left_out = {name for name, dims in problem.dynamics.dims().items() if dims or name not in moving}
     prior = _prior_draws(problem, jax.random.key(0))
     found = {}
     for name, draws in posterior.scalars():
-        if name.split("[")[0] not in coefficients and name in prior:
+        if name in prior and name not in left_out:
             width = np.subtract(*np.quantile(draws, [0.75, 0.25]))
             found[name] = float(width / np.subtract(*np.quantile(np.asarray(prior[name]), [0.75, 0.25])))
     return found

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
@@ -59,7 +60,15 @@ def _fastest_solver(dynamics: BoundDynamics, states: int) -> Solver:
     """Native code where the equations allow it; a warning says so where they do not."""
     shapes = {p.name: jnp.zeros(p.shape) for block in dynamics.blocks for p in block.parameters()}
     params = {name: shapes[name] for name in dynamics.parameter_names}
-    reason = unsupported(dynamics.vector_field, params, states)
+    reasons: list[str | None] = []
+
+    def look(dynamics: BoundDynamics) -> None:
+        reasons.append(unsupported(dynamics.vector_field, params, states))
+
+    # Traced, as it will be later inside compiled functions: else its numbers would be part of the code, and
+    # the same equations compiled twice.
+    eqx.filter_eval_shape(look, dynamics)
+    reason = reasons[0]
     if reason is None:
         return Native()
     warnings.warn(

@@ -45,9 +45,9 @@ def autocorrelation(draws: np.ndarray, lags: int) -> np.ndarray:
 def geweke(draws: np.ndarray, first: float = 0.1, last: float = 0.5, pieces: int = 20) -> np.ndarray:
     """Geweke's z-scores (chains, pieces): does the beginning of a chain have the mean of its later pieces?
 
-    The first tenth of each chain is compared with each of twenty pieces of its last half. Standard
-    errors count effective draws, so that the scores are standard normal for a chain that has settled
-    whether or not it was thinned.
+    The first tenth of each chain is compared with each of twenty pieces of its last half. Standard errors
+    come from within pieces and count effective draws, so that scores are standard normal for a chain that
+    has settled, thinned or not, and a drift does not hide itself.
     """
     n = draws.shape[1]
     head, tail = int(first * n), int(last * n)
@@ -55,8 +55,9 @@ def geweke(draws: np.ndarray, first: float = 0.1, last: float = 0.5, pieces: int
         return np.full((draws.shape[0], pieces), np.nan)
     scores = []
     for chain in draws:
-        slowness = max(1.0, n / max(bulk_ess(chain[None]), 1.0))
-        spread = chain.std(ddof=1)
+        level = np.concatenate([part - part.mean() for part in np.array_split(chain, pieces)])
+        slowness = max(1.0, n / max(bulk_ess(level[None]), 1.0))
+        spread = level.std(ddof=pieces)
         parts = np.array_split(chain[n - tail :], pieces)
         difference = np.array([part.mean() - chain[:head].mean() for part in parts])
         # Draws closer together than the autocorrelation count as one.

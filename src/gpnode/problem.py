@@ -15,10 +15,11 @@ from .dynamics import BoundDynamics
 from .likelihood import Channel, Measured
 from .parameters import Block, Independent, Layout, Values
 from .scaling import Scaling
-from .solvers import Adaptive, Solver, Status, Trajectory, local_errors, refine, solve_with_gradient
+from .solvers import Adaptive, Native, Solver, Status, Trajectory, local_errors, refine, solve_with_gradient
 
 # Largest embedded error of one step, in scaled units where states are of order one.
 STEP_TOLERANCE = 1e-5
+_TIGHT = 1e-9
 _SHORTEST_STEPS = 1000.0  # at most this many steps in a characteristic time
 _MOST_STEPS = 20_000  # in a trajectory
 _NODE_QUANTUM = 32  # grids come in multiples of this, so that similar data share compiled code
@@ -260,7 +261,9 @@ class Problem(eqx.Module):
 
     def tightly_solved(self) -> Problem:
         """The same problem solved with error control far below anything that matters."""
-        return self._with_solver(Adaptive(rtol=1e-9, atol=1e-9, max_steps=100_000))
+        if isinstance(self.solver, Native):
+            return self._with_solver(self.solver.at_tolerance(_TIGHT))
+        return self._with_solver(Adaptive(rtol=_TIGHT, atol=_TIGHT, max_steps=100_000))
 
     def _with_solver(self, solver: Solver) -> Problem:
         return eqx.tree_at(lambda p: p.solver, self, solver)

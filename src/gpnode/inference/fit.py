@@ -32,6 +32,7 @@ from .nuts import NUTS
 from .progress import Display
 from .start import Start, disperse, find_start
 
+_HARMLESS = 0.02  # nats
 _ACCURACY_DRAWS = 100
 _LONGEST_LIFTED = 1000  # measurements in a block
 
@@ -182,8 +183,8 @@ def _accuracy(problem: Problem, unconstrained: np.ndarray) -> dict[str, Any] | N
     sound = np.isfinite(used)
     difference = np.where(sound, exact, 0.0) - np.where(sound, used, 0.0)
     largest = float(np.abs(difference).max())
-    # Differences of a thousandth of a nat cannot bias anything, whatever the shape of their tail.
-    k = -np.inf if largest < 1e-3 else pareto_k(difference)
+    # Weights that differ by so little cannot bias anything, whatever the shape of their tail.
+    k = -np.inf if largest < _HARMLESS else pareto_k(difference)
     return {"largest_error": largest, "pareto_k": k, "draws": len(chosen)}
 
 

@@ -90,7 +90,8 @@ def residuals(posterior: Posterior, *, axes: Sequence[Axes] | None = None, max_d
         ode, full = (array.mean("draw").sel(state=s.variable).to_numpy() for array in (found.ode, found.expected))
         ax.axhline(0.0, color="0.6", lw=0.8)
         ax.plot(s.times, s.values - ode, "o", mfc="none", color=COLOURS[1], ms=4, label="minus equations")
-        ax.plot(s.times, s.values - full, "o", color=PATH, ms=3, label="minus equations and Gaussian process")
+        if not np.allclose(ode, full):
+            ax.plot(s.times, s.values - full, "o", color=PATH, ms=3, label="minus equations and Gaussian process")
         ax.set_ylabel(s.variable if len(data.trajectories) == 1 else f"{s.variable}, {s.trajectory}")
     axes[-1].set_xlabel(f"time ({data.time_unit})" if data.time_unit else "time")
     axes[0].legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, frameon=False, fontsize="small")

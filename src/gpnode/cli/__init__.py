@@ -1,0 +1,46 @@
+"""The command line: ``gpnode COMMAND``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from ..errors import GpnodeError
+from . import checking, examples, runs, studies
+from .exits import BAD_INPUT, EXIT_CODES, INTERRUPTED
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run ``gpnode`` with these arguments and those of the process; ends the process with an exit code."""
+    raise SystemExit(run([*(arguments or ()), *sys.argv[1:]]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command and return its exit code; bad input is one line on standard error."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.execute(options))
+    except GpnodeError as error:
+        print(f"gpnode: {error}", file=sys.stderr)
+    except OSError as error:
+        print(f"gpnode: {error.strerror or error}: {error.filename or ''}".rstrip(": "), file=sys.stderr)
+    except KeyboardInterrupt:
+        print("gpnode: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    return BAD_INPUT
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gpnode",
+        description="Equations of motion from scarce, noisy and partial measurements, with uncertainty.",
+        epilog=f"start with: gpnode example lynx-hare -o lynx-hare\n\n{EXIT_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"gpnode {version('gpnode')}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for module in (examples, checking, runs, studies):
+        module.add_commands(commands)
+    return parser

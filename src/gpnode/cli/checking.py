@@ -1,0 +1,133 @@
+"""``gpnode check``: what is odd about data and problem, before any sampling."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..data import Observations
+from ..posterior import Posterior
+from .exits import OK, add_command
+from .runs import add_problem_arguments, problem_of
+
+_ROUNDS, _WORK_A_ROUND, _SET_UP = 2900, 45.0, 30.0  # of the default sampler; gradients in a round; seconds
+
+
+def add_commands(commands: Any) -> None:
+    """Add ``check``."""
+    found = add_command(
+        commands,
+        "check",
+        "look at data and problem before sampling",
+        "gpnode check lynx-hare/problem.toml -o lynx-hare/check",
+        _check,
+    )
+    add_problem_arguments(found)
+    found.add_argument("-o", "--output", type=Path, help="directory for a picture of the data and the first fit")
+    found.add_argument("--seed", type=int, default=0, help="seed of the search")
+    found.add_argument("-q", "--quiet", action="store_true", help="no progress")
+
+
+def _check(options: argparse.Namespace) -> int:
+    from ..inference import Laplace, fit
+
+    problem = problem_of(options)
+    print(problem.data, "\n")
+    remarks = data_remarks(problem.data)
+    posterior = fit(
+        problem.model, problem.data, method=Laplace(draws=1000), seed=options.seed, progress=not options.quiet
+    )
+    remarks += fit_remarks(posterior)
+    print("What stands out:" if remarks else "Nothing stands out.")
+    for remark in remarks:
+        print(f"  - {remark}")
+    print(f"\nA fit with the default sampler takes about {_expected_seconds(posterior):.0f} s on this machine.")
+    if options.output is not None:
+        _draw(posterior, options.output)
+        print(f"drawn: {options.output}/data.png")
+    return OK
+
+
+def data_remarks(data: Observations) -> list[str]:
+    """Gaps, few measurements, values that hardly change, very different scales, repeated values."""
+    remarks = []
+    for s in data.series:
+        name = s.variable if len(data.trajectories) == 1 else f"{s.variable} in {s.trajectory}"
+        if s.times.size < 8:
+            remarks.append(f"{name} has only {s.times.size} measurements.")
+        steps = np.diff(s.times)
+        for i in np.flatnonzero(steps > 4.0 * np.median(steps)) if steps.size > 2 else ():
+            remarks.append(f"{name} has a gap from {s.times[i]:g} to {s.times[i + 1]:g}.")
+        spread, level = float(np.std(s.values)), float(np.abs(s.values).max())
+        if spread < 1e-3 * level:
+            remarks.append(f"{name} hardly changes: its spread is {spread:.2g} around {level:.3g}.")
+        if spread > 0 and np.mean(np.diff(s.values) == 0) > 0.3:
+            remarks.append(f"{name} often repeats the value before: was it rounded or filled in?")
+    levels = {v: float(np.abs(data.values_of(v)).max()) for v in data.variables}
+    if len(levels) > 1 and max(levels.values()) > 1e4 * min(levels.values()):
+        remarks.append("variables differ in size by more than 10,000: are their units as meant?")
+    return remarks
+
+
+def fit_remarks(posterior: Posterior) -> list[str]:
+    """What the curvature at the highest density says the data cannot tell."""
+    from ..audit import widths_against_prior
+
+    remarks = [
+        f"{name} would stay about as wide as its prior: these data say next to nothing about it."
+        for name, ratio in widths_against_prior(posterior).items()
+        if ratio > 0.9
+    ]
+    draws = dict(posterior.scalars())
+    names = [n for n, v in draws.items() if np.std(v) > 0]
+    table = np.corrcoef([draws[n].ravel() for n in names]) if len(names) > 1 else np.eye(1)
+    for i, k in zip(*np.triu_indices(len(names), 1), strict=True):
+        if abs(table[i, k]) > 0.98:
+            remarks.append(f"{names[i]} and {names[k]} can hardly be told apart (correlation {table[i, k]:+.2f}).")
+    modes = posterior.record["start"]["modes"]
+    if len(modes) > 1:
+        remarks.append(f"the search found {len(modes)} ways to explain the data; chains will start in each.")
+    for check in posterior.diagnose().checks:
+        if check.name == "Gaussian process":
+            remarks.append(check.finding + ".")
+    return remarks
+
+
+def _expected_seconds(posterior: Posterior) -> float:
+    """From the time of one gradient, which the sampler's cost is about proportional to."""
+    import jax.numpy as jnp
+
+    from ..problem import value_and_grad
+
+    assert posterior.problem is not None
+    at = jnp.asarray(posterior.unconstrained[0, 0])
+    value_and_grad(posterior.problem, at)[0].block_until_ready()
+    begun = time.perf_counter()
+    for _ in range(20):
+        value_and_grad(posterior.problem, at)[0].block_until_ready()
+    each = (time.perf_counter() - begun) / 20
+    chains = 4 * len(posterior.record["start"]["modes"])
+    workers = min(chains, os.cpu_count() or 1)
+    return _SET_UP + _ROUNDS * chains / workers * _WORK_A_ROUND * each
+
+
+def _draw(posterior: Posterior, folder: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    from .. import plots
+    from ..forecast import forecast
+
+    plt.switch_backend("Agg")
+    folder.mkdir(parents=True, exist_ok=True)
+    name = posterior.data.trajectories[0]
+    end = max(s.times[-1] for s in posterior.data.series if s.trajectory == name)
+    times = np.linspace(posterior.data.start[name], end, 200)
+    axes = plots.trajectories(forecast(posterior, times, trajectory=name, max_draws=200), posterior.data)
+    figure = axes[0].get_figure(root=True)
+    assert figure is not None
+    figure.savefig(folder / "data.png", dpi=130)

@@ -1,0 +1,77 @@
+"""``gpnode example``: ready problems to start from."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..problem_file import write_problem
+from .exits import OK, add_command
+
+# Pelts traded by the Hudson's Bay Company, in thousands, 1900 to 1920.
+_HARE = (30, 47.2, 70.2, 77.4, 36.3, 20.6, 18.1, 21.4, 22, 25.4, 27.1, 40.3, 57, 76.6, 52.3, 19.5, 11.2, 7.6, 14.6)
+_LYNX = (4, 6.1, 9.8, 35.2, 59.4, 41.7, 19, 13, 8.3, 9.1, 7.4, 8, 12.3, 19.5, 45.7, 51.1, 29.7, 15.8, 9.7)
+_LATE = ((16.2, 10.1), (24.7, 8.6))
+
+
+def _lynx_hare() -> tuple[str, dict[str, Any]]:
+    pelts = [*zip(_HARE, _LYNX, strict=True), *_LATE]
+    table = "\n".join(["year,hare,lynx", *(f"{1900 + i},{h},{l}" for i, (h, l) in enumerate(pelts))])
+    return table, {
+        "data": {"file": "data.csv", "time": "year", "time_unit": "year"},
+        "model": {"equations": ["dhare/dt = alpha*hare - beta*hare*lynx", "dlynx/dt = delta*hare*lynx - gamma*lynx"]},
+        "parameters": {
+            "alpha": "Normal(1, 0.5)",
+            "beta": "Normal(0.05, 0.05)",
+            "gamma": "Normal(1, 0.5)",
+            "delta": "Normal(0.05, 0.05)",
+        },
+        "initial": {"hare": "LogNormal(2.3, 1)", "lynx": "LogNormal(2.3, 1)"},
+        "kernel": {"kind": "none"},
+        "noise": {"std": "LogNormal(-1, 1)"},
+        "transform": {"kind": "log"},
+        "sampler": {"seed": 0},
+    }
+
+
+def _algae() -> tuple[str, dict[str, Any]]:
+    rng = np.random.default_rng(1)
+    days = np.arange(0.0, 15.0)
+    cells = 8.0 / (1.0 + 15.0 * np.exp(-0.9 * days)) * np.exp(0.04 * rng.normal(size=days.size))
+    table = "\n".join(["day,algae", *(f"{d:g},{c:.4g}" for d, c in zip(days, cells, strict=True))])
+    return table, {
+        "data": {"file": "data.csv", "time": "day", "time_unit": "day"},
+        "model": {"states": ["algae"], "degree": 3},
+        "kernel": {"kind": "none"},
+        "noise": {"std": "LogNormal(-3, 1)"},
+        "sampler": {"seed": 0},
+    }
+
+
+EXAMPLES = {"lynx-hare": _lynx_hare, "algae": _algae}
+
+
+def add_commands(commands: Any) -> None:
+    """Add ``example``."""
+    found = add_command(
+        commands,
+        "example",
+        "write a ready problem with its data to start from",
+        "gpnode example lynx-hare -o lynx-hare",
+        _write,
+    )
+    found.add_argument("name", choices=sorted(EXAMPLES), help="lynx-hare: known equations; algae: a dictionary")
+    found.add_argument("-o", "--output", type=Path, required=True, help="directory to write into")
+
+
+def _write(options: argparse.Namespace) -> int:
+    table, content = EXAMPLES[options.name]()
+    options.output.mkdir(parents=True, exist_ok=True)
+    (options.output / "data.csv").write_text(table + "\n", encoding="utf-8")
+    write_problem(content, options.output / "problem.toml")
+    print(f"written: {options.output}/data.csv and {options.output}/problem.toml")
+    print(f"next:    gpnode fit {options.output}/problem.toml -o {options.output}/fit")
+    return OK

@@ -1,0 +1,55 @@
+"""``gpnode study``: the paper's problems."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from .exits import NOT_CONVERGED, OK, add_command
+
+
+def add_commands(commands: Any) -> None:
+    """Add ``study`` with one subcommand for each of the paper's problems."""
+    study = commands.add_parser("study", help="run one of the paper's studies from cold")
+    names = study.add_subparsers(title="studies", required=True, metavar="NAME")
+
+    def add(name: str, what: str, more: str = "") -> argparse.ArgumentParser:
+        found = add_command(
+            names, name, what, f"gpnode study {name} {more}-o {name}-output", lambda options: _run(name, options)
+        )
+        found.add_argument("-o", "--output", type=Path, default=Path(f"{name}-output"), help="directory for results")
+        found.add_argument("--seed", type=int, default=0, help="seed of data and chains")
+        found.add_argument("-q", "--quiet", action="store_true", help="no progress")
+        return found
+
+    prey = add("predator-prey", "two species, a 14-term dictionary, and the comparison with SINDy")
+    prey.add_argument("--seeds", type=int, default=1, help="number of data sets, from --seed on")
+    add("glycolysis", "seven states, three observed, fifteen unknowns")
+    motion = add("human-motion", "a walk in 50 joint angles with a gap in the middle", "--amc 07_02.amc ")
+    motion.add_argument("--amc", type=Path, required=True, help="CMU motion capture file 07_02.amc")
+    motion.add_argument("--case", choices=("A", "B"), default="A", help="dictionary: A products, B squares too")
+    motion.add_argument("--leak-free", action="store_true", help="principal components from seen frames only")
+
+
+def _run(name: str, options: argparse.Namespace) -> int:
+    import matplotlib.pyplot as plt
+
+    from ..studies import glycolysis, human_motion, predator_prey
+
+    plt.switch_backend("Agg")
+    common = {"seed": options.seed, "progress": not options.quiet}
+    if name == "predator-prey":
+        found = predator_prey.run(options.output, seeds=options.seeds, **common)
+        converged = found["summary"]["all_converged"]
+        print((options.output / "table.txt").read_text())
+    elif name == "glycolysis":
+        found = glycolysis.run(options.output, **common)
+        converged = found["convergence"]["converged"]
+    else:
+        found = human_motion.run(options.output, options.amc, options.case, leak_free=options.leak_free, **common)
+        converged = found["convergence"]["converged"]
+    for path in sorted(options.output.rglob("verdict.txt")):
+        print(path.read_text())
+    print(f"written to {options.output}/")
+    return OK if converged else NOT_CONVERGED

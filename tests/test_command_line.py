@@ -1,0 +1,348 @@
+"""From a table to a report without writing Python."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import gpnode as gn
+from gpnode import cli
+from gpnode.cli.checking import data_remarks
+from gpnode.cli.examples import EXAMPLES
+from gpnode.problem_file import read_prior, read_problem, write_problem
+from gpnode.report import build
+
+QUICK = {"method": "laplace", "draws": 200}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A directory with the lynx-hare example, fitted quickly."""
+    folder = tmp_path_factory.mktemp("lynx")
+    assert cli.run(["example", "lynx-hare", "-o", str(folder / "lynx-hare")]) == 0
+    file = folder / "lynx-hare" / "problem.toml"
+    content = tomllib.loads(file.read_text())
+    write_problem(content | {"sampler": QUICK}, file)
+    assert cli.run(["fit", str(file), "-o", str(folder / "lynx-hare" / "fit"), "-q"]) == 0
+    return folder
+
+
+def test_a_fit_leaves_everything_needed_behind(place):
+    folder = place / "lynx-hare" / "fit"
+    assert {p.name for p in folder.iterdir()} == {
+        "data.csv",
+        "problem.toml",
+        "posterior.nc",
+        "report.html",
+        "equations.txt",
+    }
+    assert "dhare/dt = alpha*hare - beta*hare*lynx" in (folder / "equations.txt").read_text()
+    again = read_problem(folder / "problem.toml")
+    loaded = gn.Posterior.load(folder / "posterior.nc", again.model)
+    assert loaded.draws["alpha"].mean() == pytest.approx(0.55, abs=0.05)
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_examples_are_complete_problems(name, tmp_path):
+    assert cli.run(["example", name, "-o", str(tmp_path)]) == 0
+    problem = read_problem(tmp_path / "problem.toml")
+    assert gn.bind(problem.model, problem.data).size > 0
+
+
+def help_examples(capsys):
+    """The example at the end of every command's --help."""
+    found = []
+    for command in ("example", "check", "fit", "forecast", "diagnose", "compare", "export", "report"):
+        with pytest.raises(SystemExit):
+            cli.run([command, "--help"])
+        found.append(re.search(r"example: gpnode (.*)", capsys.readouterr().out)[1])
+    return found
+
+
+def test_python_module_is_the_command():
+    done = subprocess.run([sys.executable, "-m", "gpnode", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("gpnode ")
+
+
+def test_every_example_in_the_help_runs(place, monkeypatch, capsys):
+    monkeypatch.chdir(place)
+    for line in help_examples(capsys):
+        arguments = shlex.split(line)
+        if arguments[0] == "example":
+            continue  # its result, quickly sampled, is what the others work on
+        if arguments[0] == "compare":
+            file = place / "lynx-hare" / "problem.toml"
+            assert cli.run(["fit", str(file), "-o", "lynx-hare/other", "--seed", "1", "-q"]) == 0
+        assert cli.run(arguments) == 0, line
+
+
+def test_forecasts_are_written_as_tables(place, capsys):
+    run = str(place / "lynx-hare" / "fit")
+    assert cli.run(["forecast", run, "--until", "1925", "--points", "5", "--initial", "hare=50", "--noise"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "time,hare.mean,hare.std,hare.low,hare.high,lynx.mean,lynx.std,lynx.low,lynx.high"
+    assert [float(line.split(",")[0]) for line in lines[1:]] == [1900.0, 1906.25, 1912.5, 1918.75, 1925.0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["forecast", "RUN", "--until", "1890"], "after the start"),
+        (["forecast", "RUN", "--until", "1910", "--initial", "fox=3"], "not a state"),
+        (["forecast", "RUN", "--until", "1910", "--initial", "hare"], "NAME=VALUE"),
+        (["forecast", "RUN", "--until", "1910", "--interval", "2"], "between 0 and 1"),
+        (["forecast", "RUN", "--until", "1910", "--points", "1"], "between 2"),
+        (["diagnose", "nowhere"], "no file"),
+        (["compare", "RUN"], "at least two"),
+        (["fit", "nowhere.csv", "-o", "out"], "no file"),
+        (["fit", "RUN/problem.toml", "-o", "out", "--degree", "3"], "only with a CSV"),
+        (["fit", "RUN/data.csv", "-o", "out", "--time", "month"], "month"),
+        (["fit", "RUN/data.csv", "-o", "out", "--time", "year", "--prior", "a=1"], "--equation"),
+        (["fit", "RUN/data.csv", "-o", "out", "--time", "year", "--equation", "dhare/dt = eval(1)"], "no function"),
+        (["fit", "RUN/data.csv", "-o", "out", "--time", "year", "--equation", "dhare/dt = a*hare"], "give it a prior"),
+    ],
+)
+def test_bad_input_is_one_clear_line(place, capsys, monkeypatch, tmp_path, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    run = str(place / "lynx-hare" / "fit")
+    assert cli.run([a.replace("RUN", run) for a in arguments]) == 1
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.startswith("gpnode: ")
+    assert len(said.strip().splitlines()) == 1
+
+
+def test_verdicts_as_json_and_exit_codes(place, capsys, monkeypatch):
+    run = str(place / "lynx-hare" / "fit")
+    assert cli.run(["diagnose", run, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["converged"] is True
+    monkeypatch.setattr("gpnode.diagnostics.PARETO_LIMIT", -10.0)
+    assert cli.run(["diagnose", run]) == 2
+    assert "POORLY" in capsys.readouterr().out
+
+
+def test_csv_with_options_is_the_same_problem_as_a_file(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    t = np.linspace(0.0, 4.0, 12)
+    table = "\n".join(["hour,x", *(f"{a:.3f},{2 * np.exp(-0.7 * a) + 0.02 * rng.normal():.4f}" for a in t)])
+    (tmp_path / "decay.csv").write_text(table)
+    arguments = ["--time", "hour", "--equation", "dx/dt = -k*x", "--prior", "k=LogNormal(0, 1)", "--no-gp"]
+    assert cli.run(["check", str(tmp_path / "decay.csv"), *arguments, "-q"]) == 0
+    said = capsys.readouterr().out
+    assert "takes about" in said
+    problem = cli.runs.problem_of(cli._parser().parse_args(["fit", str(tmp_path / "decay.csv"), "-o", "x", *arguments]))
+    write_problem(problem.content, tmp_path / "problem.toml")
+    assert read_problem(tmp_path / "problem.toml").model.describe() == problem.model.describe()
+
+
+def test_remarks_say_what_is_odd():
+    data = gn.Observations(
+        {
+            "a": (np.array([0.0, 1, 2, 3, 30, 31, 32]), np.array([1.0, 2, 2, 2, 2, 5, 6])),
+            "b": (np.arange(10.0), 1e6 + np.arange(10.0)),
+        }
+    )
+    text = " ".join(data_remarks(data))
+    for piece in ("only 7", "gap from 3 to 30", "hardly changes", "repeats the value", "more than 10,000"):
+        assert piece in text
+    assert data_remarks(gn.Observations({"a": (np.arange(12.0), np.sin(np.arange(12.0)))})) == []
+
+
+# -- problem files -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("section", "content", "message"),
+    [
+        ("extra", {}, "may have"),
+        ("data", {"file": 3}, "needs file"),
+        ("data", {"file": "data.csv", "separator": ";"}, "may have"),
+        ("model", {"degree": 99}, "up to 10"),
+        ("model", {"degree": True}, "up to 10"),
+        ("model", {"states": "hare"}, "list of texts"),
+        ("model", {"terms": ["fox^2"]}, "not a state"),
+        ("model", {"terms": ["hare+"]}, "cannot read"),
+        ("model", {"forbidden": [["hare"]]}, "pairs"),
+        ("model", {"fixed": [["hare", "hare"]]}, "triples"),
+        ("model", {"solver": "magic"}, "solver"),
+        ("initial", {"fox": 1.0}, "not a state"),
+        ("initial", {"hare": "LogNormal(0, -1)"}, "not a prior"),
+        ("kernel", {"kind": "cubic"}, "kind"),
+        ("noise", {"std": -1.0}, "positive"),
+        ("noise", {"relative": "yes"}, "true or false"),
+        ("transform", {"kind": "cube"}, "none, log"),
+        ("sampler", {"method": "magic"}, "lifted, nuts, laplace"),
+        ("sampler", {"draws": -4}, "at least"),
+        ("sampler", {"speed": 9}, "speed"),
+        ("sampler", {"seed": "x"}, "whole number"),
+    ],
+)
+def test_faulty_problems_are_named(tmp_path, section, content, message):
+    table, _ = EXAMPLES["lynx-hare"]()
+    (tmp_path / "data.csv").write_text(table)
+    whole = {"data": {"file": "data.csv", "time": "year"}, "model": {"degree": 1}}
+    whole[section] = content if section != "data" or "file" not in content else {**whole["data"], **content}
+    write_problem(whole, tmp_path / "problem.toml")
+
+    def read():
+        problem = read_problem(tmp_path / "problem.toml")
+        gn.bind(problem.model, problem.data)
+
+    with pytest.raises(gn.GpnodeError, match=message):
+        read()
+
+
+@pytest.mark.parametrize("text", ["Normal(0, 1)", "LogNormal(loc=0, scale=2)", "Uniform(0, 3)", 2, 0.5])
+def test_priors_as_text(text):
+    assert read_prior(text, "here") is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Normal", "Normal(0)(1)", "Normal('a', 1)", "Cauchy(0, 1)", "exec(1)", "Normal(0, __import__('os'))", [], True],
+)
+def test_other_text_is_no_prior(text):
+    with pytest.raises(gn.ModelError):
+        read_prior(text, "here")
+
+
+toml_value = st.recursive(
+    st.one_of(st.booleans(), st.integers(-(2**40), 2**40), st.floats(allow_nan=False), st.text(max_size=12)),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=4,
+)
+keys = st.sampled_from(
+    ["file", "time", "states", "degree", "terms", "equations", "hare", "kind", "std", "seed", "method", "draws", "x"]
+)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    content=st.dictionaries(
+        st.sampled_from(["model", "parameters", "initial", "kernel", "noise", "transform", "sampler"]),
+        st.dictionaries(keys, toml_value, max_size=3),
+        max_size=3,
+    )
+)
+def test_any_problem_gives_a_model_or_a_clear_error(tmp_path, content):
+    table, _ = EXAMPLES["lynx-hare"]()
+    (tmp_path / "data.csv").write_text(table)
+    write_problem({"data": {"file": "data.csv", "time": "year"}, **content}, tmp_path / "problem.toml")
+    try:
+        read_problem(tmp_path / "problem.toml")
+    except gn.GpnodeError as error:
+        assert str(error)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(noise=st.binary(max_size=40), at=st.integers(0, 300))
+def test_damaged_tables_give_data_or_a_clear_error(tmp_path, noise, at):
+    table, _ = EXAMPLES["lynx-hare"]()
+    whole = table.encode()
+    (tmp_path / "data.csv").write_bytes(whole[:at] + noise + whole[at + len(noise) // 2 :])
+    content = {"data": {"file": "data.csv", "time": "year"}, "model": {"degree": 1}}
+    try:
+        read_problem(tmp_path / "data.csv", content)
+    except gn.GpnodeError as error:
+        assert str(error)
+
+
+# -- the report ------------------------------------------------------------------------------------
+
+
+class Structure(HTMLParser):
+    """Collects elements and outside addresses."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.links = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.links += [v for k, v in attrs if k in ("src", "href") and v and not v.startswith("data:")]
+
+
+@pytest.fixture(scope="module")
+def hostile_page():
+    """A report in which everything the user can name tries to be markup."""
+    evil = "<script>alert(1)</script>"
+    t = np.linspace(0.0, 4.0, 10)
+    data = gn.Observations({evil.replace("/", "|"): (t, np.exp(-t) + 0.01 * np.sin(9 * t))}, time_unit=evil)
+    name = data.variables[0]
+    library = gn.polynomial(1) + gn.term(evil, lambda x: x[name] ** 2)
+    model = gn.Model(gn.Dictionary([name], library), kernel=None)
+    return build(gn.fit(model, data, method=gn.Laplace(draws=100), progress=False), title=evil)
+
+
+def test_what_users_write_is_escaped(hostile_page):
+    found = Structure()
+    found.feed(hostile_page)
+    assert found.tags.count("script") == 2  # the data and the page's own
+    assert "<script>alert" not in hostile_page
+    assert "&lt;script&gt;alert(1)" in hostile_page
+
+
+def test_report_stands_alone(hostile_page, place):
+    for page in (hostile_page, (place / "lynx-hare" / "fit" / "report.html").read_text()):
+        found = Structure()
+        found.feed(page)
+        assert found.links == []
+        assert "math" in found.tags
+        assert "http" not in re.sub(r"http://www\.w3\.org/\S+", "", page)
+
+
+CHROMIUM = next((p for p in map(Path, ("/usr/bin/chromium", "/usr/bin/google-chrome")) if p.exists()), None)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1000), ("dark", 1000), ("light", 390)])
+def test_report_works_in_a_browser(place, hostile_page, tmp_path, scheme, width):
+    playwright = pytest.importorskip("playwright.sync_api")
+    (tmp_path / "hostile.html").write_text(hostile_page, encoding="utf-8")
+    with playwright.sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        said, asked = [], []
+        page.on("console", lambda m: said.append(m.text))
+        page.on("pageerror", lambda e: said.append(str(e)))
+        page.on("dialog", lambda d: said.append("dialog"))
+        page.on("request", lambda r: asked.append(r.url))
+        page.goto((tmp_path / "hostile.html").as_uri())
+        assert page.locator("#chart path.mean").count() == 1
+        page.goto((place / "lynx-hare" / "fit" / "report.html").as_uri())
+        first = page.locator("#chart path.mean").get_attribute("d")
+        page.select_option("#variable", "lynx")
+        assert page.locator("#chart path.mean").get_attribute("d") != first
+        band = page.locator("#chart path.band").get_attribute("d")
+        page.select_option("#level", "0.5")
+        assert page.locator("#chart path.band").get_attribute("d") != band
+        dots = page.locator("#chart circle").count()
+        assert dots == 21
+        page.locator("#last").fill("300")
+        assert page.locator("#chart circle").count() < dots
+        page.click("#reset")
+        assert page.locator("#chart circle").count() == dots
+        page.locator("#chart").scroll_into_view_if_needed()
+        box = page.locator("#chart svg").bounding_box()
+        page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 0.5 * box["height"])
+        assert "interval" in page.locator("#readout").inner_text()
+        page.mouse.down()
+        page.mouse.move(box["x"] + 0.8 * box["width"], box["y"] + 0.5 * box["height"])
+        page.mouse.up()
+        assert page.locator("#chart circle").count() < dots
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        browser.close()
+    assert said == []
+    assert all(url.startswith("file:") for url in asked)
