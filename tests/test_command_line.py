@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -82,8 +83,7 @@ def test_every_example_in_the_help_runs(place, monkeypatch, capsys):
         if arguments[0] == "example":
             continue  # its result, quickly sampled, is what the others work on
         if arguments[0] == "compare":
-            file = place / "lynx-hare" / "problem.toml"
-            assert cli.run(["fit", str(file), "-o", "lynx-hare/other", "--seed", "1", "-q"]) == 0
+            shutil.copytree("lynx-hare/fit", "lynx-hare/other")
         assert cli.run(arguments) == 0, line
 
 

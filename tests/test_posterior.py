@@ -135,7 +135,11 @@ def with_draws(posterior, values, **stats):
     """The posterior with r replaced, and sampler statistics overwritten."""
     chains, draws = values.shape
     table = xr.Dataset({"r": (("chain", "draw"), values)}, coords={"chain": range(chains), "draw": range(draws)})
-    base = {"diverging": np.zeros(values.shape, bool), "tree_depth": np.full(values.shape, 3)}
+    base = {
+        "diverging": np.zeros(values.shape, bool),
+        "tree_depth": np.full(values.shape, 3),
+        "energy": np.random.default_rng(1).normal(size=values.shape),
+    }
     new = xr.Dataset({k: (("chain", "draw"), v) for k, v in {**base, **stats}.items()})
     return dataclasses.replace(posterior, draws=table, stats=new)
 
@@ -313,7 +317,8 @@ def test_paths_below_zero_on_the_log_scale_are_counted_not_invented(posterior):
     sinking = gn.KnownForm(["x"], lambda t, x, p: {"x": p.r - 0.0 * x.x}, {"r": gn.Normal(0.0, 5.0)})
     model = gn.Model(sinking, initial={"x": {"low": 2.0, "high": 9.0}}, transform=gn.Log(), kernel=None)
     draws = np.array([[[-1.0, 0.0], [1.0, 0.0]]])
-    down = dataclasses.replace(posterior, problem=gn.bind(model, posterior.data), unconstrained=draws)
+    stats = xr.Dataset({"log_density": (("chain", "draw"), np.array([[0.0, 1.0]]))})
+    down = dataclasses.replace(posterior, problem=gn.bind(model, posterior.data), unconstrained=draws, stats=stats)
     paths = gn.forecast(down, [1.0, 5.0])
     assert paths.failures == 1
     assert (paths.states > 0).all()

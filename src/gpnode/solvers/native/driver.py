@@ -1,11 +1,14 @@
-"""Integrators around generated code. This file is the second half of every generated module.
+"""Integrators for vector fields in native code, compiled once for all of them.
 
-The first half defines, for one vector field, the constants STATES, PARAMETERS (elements of the
-flattened parameters), INPUTS (these and constants handed over with them), STATE_ENTRIES and
-PARAMETER_ENTRIES (row and column of each non-zero entry of the Jacobians), and the functions
-``slope(t, x, p, f)``, ``derivatives(t, x, p, by_state, by_parameter)`` and ``spread(by_state,
-inner, width, out)`` (product of the Jacobian by state with a matrix (STATES, width)), which fill their
-last arguments.
+A field comes as four functions of its own, generated and compiled by :mod:`.generate` and called by
+their addresses, all with the signature (number, four arrays):
+
+- ``slope(t; x, p, f, -)`` fills the slopes ``f`` (states,);
+- ``derivatives(t; x, p, by_state, by_parameter)`` fills the non-zero entries of both Jacobians;
+- ``spread(width; by_state, by_parameter, inner, out)`` multiplies the Jacobian by state with a matrix (states,
+  width) and adds that by parameter;
+- ``gather(-; by_state, by_parameter, onto_slope, out)`` adds the products of their transposes with ``onto_slope`` to
+  ``out``, which has the states first and then the parameters.
 
 Sensitivities have one column per parameter and per *free* state, one whose initial value is to be
 varied. While stepping, their number is rounded up to ``width`` for the sake of vector instructions.
@@ -15,40 +18,54 @@ whose error estimate exceeds the tolerance is cut into as many steps as it needs
 """
 
 # mypy: ignore-errors
-# ruff: noqa: F821, D103, SIM110
+# ruff: noqa: D103, SIM110
 
 import numpy as np
 from numba import cfunc, njit
 
-from gpnode.solvers.native.ffi import SIGNATURE, argument, is_registration, last_dimension, result
-from gpnode.solvers.tableau import COUPLING, ERROR, NODES, STAGES, WEIGHTS
+from ..base import BLOW_UP_BOUND as BOUND
+from ..tableau import COUPLING, ERROR, NODES, STAGES, WEIGHTS
+from .ffi import SIGNATURE, argument, call_field, is_registration, last_dimension, register, result
 
 FAST = {"contract", "reassoc", "nsz", "arcp"}  # NaN and infinity keep their meaning
-# -- generated code goes above this line --
+SLOPE, DERIVATIVES, SPREAD, GATHER, STATES, PARAMETERS, INPUTS, STATE_ENTRIES, PARAMETER_ENTRIES = range(9)
+"""Positions in the description of a field: addresses of its functions, then sizes."""
+TARGET = "gpnode_solve"
+INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called from compiled code alone
 SOLUTION, SENSITIVITIES, GRADIENT = 0.0, 1.0, 2.0  # what to compute
 OK, BLOW_UP, TOO_MANY_STEPS, NOT_FINITE = 0, 1, 2, 3
 LANES = 4  # float64 numbers a vector instruction works on
 SHORTEST = 1e-4  # of an interval; a path that wants shorter steps is running away
 
 
-@njit(error_model="numpy", fastmath=FAST)
-def try_step(t, h, x, p, slopes, points):
-    """Stages from ``x``: fills ``slopes`` (7, STATES) but the first, and ``points``; the last point is the solution."""
+@njit(error_model="numpy", fastmath=FAST, **INNER)
+def slope(field, t, x, p, f):
+    call_field(field[SLOPE], t, x.ctypes.data, p.ctypes.data, f.ctypes.data, 0)
+
+
+@njit(error_model="numpy", **INNER)
+def derivatives(field, t, x, p, by_state, by_parameter):
+    call_field(field[DERIVATIVES], t, x.ctypes.data, p.ctypes.data, by_state.ctypes.data, by_parameter.ctypes.data)
+
+
+@njit(error_model="numpy", fastmath=FAST, **INNER)
+def try_step(field, t, h, x, p, slopes, points):
+    """Stages from ``x``: fills ``slopes`` (7, states) but the first, and ``points``; the last point is the solution."""
     for i in range(1, STAGES):
-        for d in range(STATES):
+        for d in range(x.size):
             total = 0.0
             for j in range(i):
                 total += COUPLING[i, j] * slopes[j, d]
             points[i, d] = x[d] + h * total
-        slope(t + NODES[i] * h, points[i], p, slopes[i])
-    for d in range(STATES):
+        slope(field, t + NODES[i] * h, points[i], p, slopes[i])
+    for d in range(x.size):
         total = 0.0
         for i in range(STAGES):
             total += WEIGHTS[i] * slopes[i, d]
         points[STAGES, d] = x[d] + h * total
-    slope(t + h, points[STAGES], p, slopes[STAGES])
+    slope(field, t + h, points[STAGES], p, slopes[STAGES])
     error = 0.0
-    for d in range(STATES):
+    for d in range(x.size):
         total = 0.0
         for i in range(STAGES + 1):
             total += ERROR[i] * slopes[i, d]
@@ -58,13 +75,13 @@ def try_step(t, h, x, p, slopes, points):
     return error
 
 
-@njit(error_model="numpy")
+@njit(error_model="numpy", **INNER)
 def has_slope(x, slopes, points):
     """Whether the field has a value at every state within bounds that the step has met."""
     for i in range(STAGES + 1):
         inside = True
         undefined = False
-        for d in range(STATES):
+        for d in range(x.size):
             inside = inside and abs(points[i, d] if i else x[d]) < BOUND
             undefined = undefined or np.isnan(slopes[i, d])
         if inside and undefined:
@@ -72,75 +89,82 @@ def has_slope(x, slopes, points):
     return True
 
 
-@njit(error_model="numpy", fastmath=FAST)
-def push(t, h, x, p, points, by_state, by_parameter, width, inner, moved, sensitivity):
-    """Carry the sensitivity (STATES * width) over one step.
+@njit(error_model="numpy", fastmath=FAST, **INNER)
+def push(field, t, h, x, p, points, by_state, by_parameter, width, inner, moved, sensitivity):
+    """Carry the sensitivity (states * width) over one step.
 
-    ``inner`` (STATES * width) and ``moved`` (STAGES, STATES * width) are room to work in.
+    ``inner`` (states * width) and ``moved`` (STAGES, states * width) are room to work in.
     """
+    size = x.size * width
     for i in range(STAGES):
-        derivatives(t + NODES[i] * h, points[i] if i else x, p, by_state, by_parameter)
-        for m in range(STATES * width):
+        derivatives(field, t + NODES[i] * h, points[i] if i else x, p, by_state, by_parameter)
+        for m in range(size):
             inner[m] = sensitivity[m]
         for j in range(i):
             weight = h * COUPLING[i, j]
-            for m in range(STATES * width):
+            for m in range(size):
                 inner[m] += weight * moved[j, m]
-        spread(by_state, inner, width, moved[i])
-        for entry in range(NUM_PARAMETER_ENTRIES):
-            moved[i, PARAMETER_ENTRIES[entry, 0] * width + PARAMETER_ENTRIES[entry, 1]] += by_parameter[entry]
+        call_field(
+            field[SPREAD],
+            float(width),
+            by_state.ctypes.data,
+            by_parameter.ctypes.data,
+            inner.ctypes.data,
+            moved[i].ctypes.data,
+        )
     for i in range(STAGES):
         weight = h * WEIGHTS[i]
-        for m in range(STATES * width):
+        for m in range(size):
             sensitivity[m] += weight * moved[i, m]
 
 
-@njit(error_model="numpy")
+@njit(error_model="numpy", **INNER)
 def within_bound(x):
-    for d in range(STATES):
+    for d in range(x.size):
         if not abs(x[d]) < BOUND:
             return False
     return True
 
 
-@njit(error_model="numpy")
+@njit(error_model="numpy", **INNER)
 def copy(source, target):
     for m in range(target.size):
         target[m] = source[m]
 
 
-@njit(error_model="numpy")
-def keep(sensitivity, width, columns, target):
+@njit(error_model="numpy", **INNER)
+def keep(sensitivity, states, width, columns, target):
     """Copy without the columns that only fill up ``width``."""
-    for d in range(STATES):
+    for d in range(states):
         for q in range(columns):
             target[d * columns + q] = sensitivity[d * width + q]
 
 
-@njit(error_model="numpy")
-def integrate(p, x, ts, tolerance, most_steps, free, xs, sensitivities, steps):
-    """Advance ``x`` (STATES,) over ``ts``, filling ``xs`` (times, STATES).
+@njit(error_model="numpy", **INNER)
+def integrate(field, p, x, ts, tolerance, most_steps, free, xs, sensitivities, steps):
+    """Advance ``x`` (states,) over ``ts``, filling ``xs`` (times, states).
 
-    ``sensitivities`` (times, STATES * columns) is filled unless empty; ``steps`` (most_steps,
-    3 + STATES) takes, unless empty, each step's t, h, interval and state. Returns the status, the
+    ``sensitivities`` (times, states * columns) is filled unless empty; ``steps`` (most_steps,
+    3 + states) takes, unless empty, each step's t, h, interval and state. Returns the status, the
     number of steps tried, and of those taken.
     """
-    columns = PARAMETERS + free.size
+    states, parameters = x.size, field[PARAMETERS]
+    columns = parameters + free.size
     width = (columns + LANES - 1) // LANES * LANES
-    slopes, points = np.zeros((STAGES + 1, STATES)), np.zeros((STAGES + 1, STATES))
-    by_state, by_parameter = np.zeros(NUM_STATE_ENTRIES), np.zeros(NUM_PARAMETER_ENTRIES)
-    inner, moved = np.zeros(STATES * width), np.zeros((STAGES, STATES * width))
-    sensitivity = np.zeros(STATES * width)
+    slopes, points = np.zeros((STAGES + 1, states)), np.zeros((STAGES + 1, states))
+    by_state, by_parameter = np.zeros(field[STATE_ENTRIES]), np.zeros(field[PARAMETER_ENTRIES])
+    inner, moved = np.zeros(states * width), np.zeros((STAGES, states * width))
+    sensitivity = np.zeros(states * width)
     with_sensitivities, with_steps = sensitivities.shape[0] > 0, steps.shape[0] > 0
     tried = taken = 0
     for q in range(free.size):
-        sensitivity[int(free[q]) * width + PARAMETERS + q] = 1.0
+        sensitivity[int(free[q]) * width + parameters + q] = 1.0
     copy(x, xs[0])
     if with_sensitivities:
-        keep(sensitivity, width, columns, sensitivities[0])
+        keep(sensitivity, states, width, columns, sensitivities[0])
     if not within_bound(x):
         return BLOW_UP, tried, taken
-    slope(ts[0], x, p, slopes[0])
+    slope(field, ts[0], x, p, slopes[0])
     for k in range(ts.size - 1):
         t, end = ts[k], ts[k + 1]
         whole = end - t
@@ -151,7 +175,7 @@ def integrate(p, x, ts, tolerance, most_steps, free, xs, sensitivities, steps):
                 h = end - t
             if tried >= most_steps:
                 return TOO_MANY_STEPS, tried, taken
-            error = try_step(t, h, x, p, slopes, points)
+            error = try_step(field, t, h, x, p, slopes, points)
             tried += 1
             if not error <= tolerance:
                 if h <= SHORTEST * whole:
@@ -159,7 +183,7 @@ def integrate(p, x, ts, tolerance, most_steps, free, xs, sensitivities, steps):
                 h *= max(0.1, 0.9 * (tolerance / error) ** 0.2) if np.isfinite(error) else 0.1
                 continue
             if with_sensitivities:
-                push(t, h, x, p, points, by_state, by_parameter, width, inner, moved, sensitivity)
+                push(field, t, h, x, p, points, by_state, by_parameter, width, inner, moved, sensitivity)
             if with_steps:
                 steps[taken, 0], steps[taken, 1], steps[taken, 2] = t, h, k
                 copy(x, steps[taken, 3:])
@@ -172,79 +196,91 @@ def integrate(p, x, ts, tolerance, most_steps, free, xs, sensitivities, steps):
             h *= min(4.0, max(0.2, 0.9 * (tolerance / max(error, 1e-300)) ** 0.2))
         copy(x, xs[k + 1])
         if with_sensitivities:
-            keep(sensitivity, width, columns, sensitivities[k + 1])
+            keep(sensitivity, states, width, columns, sensitivities[k + 1])
     return OK, tried, taken
 
 
-@njit(error_model="numpy", fastmath=FAST)
-def pull(p, steps, taken, free, cotangent, gradient):
+@njit(error_model="numpy", fastmath=FAST, **INNER)
+def pull(field, p, steps, taken, free, cotangent, gradient):
     """Add to ``gradient`` (columns,) that of sum(cotangent * xs), sweeping back over the steps taken."""
-    slopes, points = np.zeros((STAGES + 1, STATES)), np.zeros((STAGES + 1, STATES))
-    by_state, by_parameter = np.zeros((STAGES, NUM_STATE_ENTRIES)), np.zeros(NUM_PARAMETER_ENTRIES)
-    onto_slope, onto_point = np.zeros((STAGES, STATES)), np.zeros((STAGES, STATES))
-    adjoint = np.zeros(STATES)
+    states, parameters = cotangent.shape[1], field[PARAMETERS]
+    slopes, points = np.zeros((STAGES + 1, states)), np.zeros((STAGES + 1, states))
+    by_state, by_parameter = np.zeros(field[STATE_ENTRIES]), np.zeros(field[PARAMETER_ENTRIES])
+    onto_slope, onto_point = np.zeros(states), np.zeros((STAGES, states))
+    both = np.zeros(states + parameters)  # sums by state of one stage, and by parameter of all
+    adjoint = np.zeros(states)
     following = cotangent.shape[0] - 1
     for n in range(taken - 1, -1, -1):
         t, h, k, x = steps[n, 0], steps[n, 1], int(steps[n, 2]), steps[n, 3:]
         while following > k:  # the step ended at a node that has data, or at nodes of zero length after it
-            for d in range(STATES):
+            for d in range(states):
                 adjoint[d] += cotangent[following, d]
             following -= 1
-        slope(t, x, p, slopes[0])
-        try_step(t, h, x, p, slopes, points)
+        slope(field, t, x, p, slopes[0])
+        try_step(field, t, h, x, p, slopes, points)
         copy(x, points[0])
         for i in range(STAGES - 1, -1, -1):
-            derivatives(t + NODES[i] * h, points[i], p, by_state[i], by_parameter)
-            for d in range(STATES):
+            derivatives(field, t + NODES[i] * h, points[i], p, by_state, by_parameter)
+            for d in range(states):
                 total = WEIGHTS[i] * adjoint[d]
                 for j in range(i + 1, STAGES):
                     total += COUPLING[j, i] * onto_point[j, d]
-                onto_slope[i, d] = h * total
-                onto_point[i, d] = 0.0
-            for entry in range(NUM_STATE_ENTRIES):
-                onto_point[i, STATE_ENTRIES[entry, 1]] += by_state[i, entry] * onto_slope[i, STATE_ENTRIES[entry, 0]]
-            for entry in range(NUM_PARAMETER_ENTRIES):
-                gradient[PARAMETER_ENTRIES[entry, 1]] += (
-                    by_parameter[entry] * onto_slope[i, PARAMETER_ENTRIES[entry, 0]]
-                )
-        for d in range(STATES):
+                onto_slope[d] = h * total
+                both[d] = 0.0
+            call_field(
+                field[GATHER],
+                0.0,
+                by_state.ctypes.data,
+                by_parameter.ctypes.data,
+                onto_slope.ctypes.data,
+                both.ctypes.data,
+            )
+            for d in range(states):
+                onto_point[i, d] = both[d]
+        for d in range(states):
             for i in range(STAGES):
                 adjoint[d] += onto_point[i, d]
     for k in range(following, -1, -1):
-        for d in range(STATES):
+        for d in range(states):
             adjoint[d] += cotangent[k, d]
+    for q in range(parameters):
+        gradient[q] += both[states + q]
     for q in range(free.size):
-        gradient[PARAMETERS + q] += adjoint[int(free[q])]
+        gradient[parameters + q] += adjoint[int(free[q])]
 
 
-@njit(error_model="numpy")
+@njit(error_model="numpy", cache=True)
 def serve(frame):
     """Solve for every member of the batch.
 
-    Arguments (batch, ...): settings (what to compute, tolerance, steps beyond one per interval, free states ...),
-    parameters, x0, ts, cotangent (times, STATES) or empty. Results: xs (times, STATES), report (status,
-    steps), and the sensitivities (times, STATES, columns) or the gradient (columns,) of sum(cotangent * xs). A
-    failed solve leaves its initial state everywhere, and derivatives of zero.
+    Arguments (batch, ...): settings (what to compute, tolerance, steps beyond one per interval, the description of
+    the field, free states ...), parameters, x0, ts, cotangent (times, states) or empty. Results: xs (times,
+    states), report (status, steps), and the sensitivities (times, states, columns) or the gradient (columns,) of
+    sum(cotangent * xs). A failed solve leaves its initial state everywhere, and derivatives of zero.
     """
     settings, ps, x0s, ts = argument(frame, 0), argument(frame, 1), argument(frame, 2), argument(frame, 3)
     times, num_settings = last_dimension(frame, 3), last_dimension(frame, 0)
     batches = ts.size // times
     all_xs, report, extra = result(frame, 0), result(frame, 1), result(frame, 2)
     room = extra.size // batches
-    x = np.zeros(STATES)
+    field = np.zeros(PARAMETER_ENTRIES + 1, np.int64)
     for b in range(batches):
         own = settings[b * num_settings : (b + 1) * num_settings]
-        what, tolerance, most_steps, free = own[0], own[1], times + int(own[2]), own[3:]
-        p, x0 = ps[b * INPUTS : (b + 1) * INPUTS], x0s[b * STATES : (b + 1) * STATES]
-        xs = all_xs[b * times * STATES : (b + 1) * times * STATES].reshape((times, STATES))
+        what, tolerance, most_steps, free = own[0], own[1], times + int(own[2]), own[3 + field.size :]
+        for i in range(field.size):
+            field[i] = int(own[3 + i])
+        states, inputs = field[STATES], field[INPUTS]
+        p, x0 = ps[b * inputs : (b + 1) * inputs], x0s[b * states : (b + 1) * states]
+        x = np.zeros(states)
+        xs = all_xs[b * times * states : (b + 1) * times * states].reshape((times, states))
         derivative = extra[b * room : (b + 1) * room]
         sensitivities = derivative[: room if what == SENSITIVITIES else 0].reshape(
-            (-1, STATES * (PARAMETERS + free.size))
+            (-1, states * (field[PARAMETERS] + free.size))
         )
-        steps = np.zeros((most_steps if what == GRADIENT else 0, 3 + STATES))
+        steps = np.zeros((most_steps if what == GRADIENT else 0, 3 + states))
         copy(x0, x)
         status, tried, taken = integrate(
-            p, x, ts[b * times : (b + 1) * times], tolerance, most_steps, free, xs, sensitivities, steps
+            field, p, x, ts[b * times : (b + 1) * times], tolerance, most_steps, free, xs, sensitivities, steps
         )
         report[2 * b], report[2 * b + 1] = status, tried
         if status != OK:
@@ -254,14 +290,23 @@ def serve(frame):
             for m in range(room):
                 derivative[m] = 0.0
         if status == OK and what == GRADIENT:
-            size = times * STATES
-            cotangent = argument(frame, 4)[b * size : (b + 1) * size].reshape((times, STATES))
-            pull(p, steps, taken, free, cotangent, derivative)
+            size = times * states
+            cotangent = argument(frame, 4)[b * size : (b + 1) * size].reshape((times, states))
+            pull(field, p, steps, taken, free, cotangent, derivative)
 
 
-@cfunc(SIGNATURE)
-def handler(frame):
-    """What XLA calls."""
-    if not is_registration(frame):
-        serve(frame)
-    return 0
+_registered = []
+
+
+def register_once():
+    """Make the integrators callable from XLA under the name TARGET."""
+    if not _registered:
+
+        @cfunc(SIGNATURE)
+        def handler(frame):
+            if not is_registration(frame):
+                serve(frame)
+            return 0
+
+        register(TARGET, handler)
+        _registered.append(handler)

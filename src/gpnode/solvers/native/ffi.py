@@ -91,6 +91,25 @@ def _flat(buffer_address: int) -> Any:
     return carray(_doubles_at(found[_DATA]), (size,))
 
 
+FIELD_SIGNATURE = types.void(types.float64, *([types.CPointer(types.float64)] * 4))
+"""Signature of every function of a vector field: one number and four arrays of float64 (see ``driver``)."""
+
+
+@intrinsic
+def call_field(typingctx: Any, address: Any, number: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+    """Call the function at ``address`` with a number and the addresses of four arrays."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        double = ir.DoubleType()
+        kind = ir.FunctionType(ir.VoidType(), [double, *[ir.PointerType(double)] * 4])
+        function = builder.inttoptr(args[0], ir.PointerType(kind))
+        pointers = [builder.inttoptr(word, ir.PointerType(double)) for word in args[2:]]
+        builder.call(function, [args[1], *pointers])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.float64, *([types.int64] * 4)), codegen
+
+
 def register(name: str, handler: Any) -> None:
     """Make a compiled handler callable from JAX under ``name``. It must outlive every caller."""
     function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(handler.address)

@@ -1,4 +1,4 @@
-"""Compiled integrators for one vector field: traced by JAX, written as scalar code, compiled by numba.
+"""A vector field in native code: traced by JAX, written as scalar functions, compiled by numba.
 
 Modules are written to the user's cache directory under the digest of their text, next to
 numba's own cache, so that a model seen before costs a fraction of a second.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import inspect
 import os
 import sys
 import tempfile
@@ -24,12 +23,9 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr
 from jax.flatten_util import ravel_pytree
 
-from .. import tableau
-from ..base import BLOW_UP_BOUND, VectorField
-from . import ffi
+from ..base import VectorField
 from .scalar_code import Symbol, Tape, Unsupported, run, symbols, text
 
-_MARK = "# -- generated code goes above this line --"
 _HELPERS = """
 @njit
 def larger(a, b):
@@ -51,31 +47,34 @@ def logistic(a):
 def cbrt(a):
     return sign(a) * abs(a) ** (1.0 / 3.0)
 """
-_IMPORTS = """from math import (
+_IMPORTS = """from numba import cfunc, njit
+from gpnode.solvers.native.ffi import FIELD_SIGNATURE
+from math import (
     acos, acosh, asin, asinh, atan, atan2, atanh, ceil, cos, cosh, erf, erfc, exp, expm1, floor, inf, isfinite,
     isnan, log, log1p, nan, pow, sin, sinh, sqrt, tan, tanh,
 )
 """
 _MOST_ENTRIES = 50_000  # beyond, even writing the code down takes long
 _lock = threading.Lock()
-_names: dict[tuple[Any, ...], str] = {}
-_registered: set[str] = set()
+_described: dict[tuple[Any, ...], tuple[int, ...]] = {}
+_loaded: dict[str, Any] = {}  # compiled modules must outlive every caller
+_FUNCTIONS = ("slope", "derivatives", "spread", "gather")
 
 
 @dataclass(frozen=True)
-class Handler:
-    """A registered FFI target for one vector field (see ``serve`` in the driver).
+class Field:
+    """A compiled vector field: its ``description`` for the driver, addresses of functions and then sizes.
 
     ``hoisted`` are traced values the field uses besides its arguments: the parameters that are
     handed over must be followed by them.
     """
 
-    name: str
+    description: tuple[int, ...]
     hoisted: tuple[Any, ...]
 
 
-def handler(vector_field: VectorField, params: Any, states: int) -> Handler:
-    """Compiled integrators for ``vector_field``; :class:`Unsupported` if it cannot be written as scalar code.
+def compiled(vector_field: VectorField, params: Any, states: int) -> Field:
+    """``vector_field`` in native code; :class:`Unsupported` if it cannot be written as scalar code.
 
     ``params`` tells structure and shapes.
     """
@@ -87,19 +86,18 @@ def handler(vector_field: VectorField, params: Any, states: int) -> Handler:
             tuple(None if isinstance(c, jax.core.Tracer) else np.asarray(c).tobytes() for c in closed.consts),
         )
         with _lock:
-            if key not in _names:
-                _names[key] = _compile(module_source(closed, states, num_params))
-    return Handler(_names[key], hoisted)
+            if key not in _described:
+                source, sizes = module_source(closed, states, num_params)
+                module = _compile(source)
+                _described[key] = (*(getattr(module, name).address for name in _FUNCTIONS), *sizes)
+    return Field(_described[key], hoisted)
 
 
-def _compile(source: str) -> str:
-    # Numba's cache knows about changes of a module's own text alone, not of what it imports.
-    identity = source + "".join(inspect.getsource(m) for m in (ffi, tableau)) + numba.__version__
-    name = f"gpnode_{hashlib.sha256(identity.encode()).hexdigest()[:24]}"
-    if name not in _registered:
-        ffi.register(name, _load(name, source).handler)
-        _registered.add(name)
-    return name
+def _compile(source: str) -> Any:
+    name = f"gpnode_{hashlib.sha256((source + numba.__version__).encode()).hexdigest()[:24]}"
+    if name not in _loaded:
+        _loaded[name] = _load(name, source)
+    return _loaded[name]
 
 
 def _trace(vector_field: VectorField, params: Any, states: int) -> tuple[ClosedJaxpr, int]:
@@ -118,8 +116,8 @@ def _trace(vector_field: VectorField, params: Any, states: int) -> tuple[ClosedJ
     return jax.make_jaxpr(with_derivatives)(np.zeros(()), np.zeros(states), np.zeros(flat.size)), flat.size
 
 
-def module_source(closed: ClosedJaxpr, states: int, num_params: int) -> str:
-    """Text of the module for one traced vector field."""
+def module_source(closed: ClosedJaxpr, states: int, num_params: int) -> tuple[str, tuple[int, ...]]:
+    """Text of the module for one traced vector field, and the sizes that the driver must know."""
     tape = Tape()
     x = symbols((f"x[{i}]" for i in range(states)), (states,))
     p = symbols((f"p[{i}]" for i in range(num_params)), (num_params,))
@@ -131,50 +129,53 @@ def module_source(closed: ClosedJaxpr, states: int, num_params: int) -> str:
         else:
             consts.append(np.asarray(c).astype(object))
     field, by_state, by_parameter = run(closed.jaxpr, consts, tape, [symbols(["t"], ()), x, p])
-    state_entries, parameter_entries = _non_zeros(by_state), _non_zeros(by_parameter)
+    of_state, of_parameter = _non_zeros(by_state), _non_zeros(by_parameter)
     outputs = [(f"f[{d}]", field[d]) for d in range(states)]
-    derivatives = [(f"by_state[{i}]", by_state[at]) for i, at in enumerate(state_entries)]
-    derivatives += [(f"by_parameter[{i}]", by_parameter[at]) for i, at in enumerate(parameter_entries)]
-    constants = [
-        f"STATES, PARAMETERS, INPUTS, BOUND = {states}, {num_params}, {inputs}, {BLOW_UP_BOUND!r}",
-        f"NUM_STATE_ENTRIES, STATE_ENTRIES = {len(state_entries)}, {_index_array(state_entries)}",
-        f"NUM_PARAMETER_ENTRIES, PARAMETER_ENTRIES = {len(parameter_entries)}, {_index_array(parameter_entries)}",
-    ]
+    derivatives = [(f"by_state[{i}]", by_state[at]) for i, at in enumerate(of_state)]
+    derivatives += [(f"by_parameter[{i}]", by_parameter[at]) for i, at in enumerate(of_parameter)]
     functions = [
-        _function("slope(t, x, p, f)", tape, outputs),
-        _function("derivatives(t, x, p, by_state, by_parameter)", tape, derivatives),
-        _spread(state_entries, states),
+        _function("slope(t, x, p, f, unused)", _statements(tape, outputs)),
+        _function("derivatives(t, x, p, by_state, by_parameter)", _statements(tape, derivatives)),
+        _function("spread(number, by_state, by_parameter, inner, out)", _spread(of_state, of_parameter, states)),
+        _function("gather(unused, by_state, by_parameter, onto_slope, out)", _gather(of_state, of_parameter, states)),
     ]
-    header, driver = Path(__file__).with_name("driver.py").read_text().split(_MARK)
-    return "\n".join([header, _IMPORTS, _HELPERS, *constants, *functions, driver])
+    return "\n".join([_IMPORTS, _HELPERS, *functions]), (states, num_params, inputs, len(of_state), len(of_parameter))
 
 
 def _non_zeros(values: np.ndarray) -> list[tuple[int, ...]]:
     return [index for index, e in np.ndenumerate(values) if isinstance(e, Symbol) or e != 0]
 
 
-def _function(head: str, tape: Tape, outputs: list[tuple[str, Any]]) -> str:
-    """Source of a function that sets ``outputs`` with the statements they need."""
-    body = tape.needed([value for _, value in outputs]) + [f"{target} = {text(value)}" for target, value in outputs]
-    lines = "\n".join(f"    {line}" for line in body or ["pass"])
-    return f'\n@njit(error_model="numpy")\ndef {head}:\n{lines}\n'
+def _function(head: str, lines: list[str]) -> str:
+    """Source of one function; NaN and infinity keep their meaning."""
+    body = "\n".join(f"    {line}" for line in lines or ["pass"])
+    flags = 'error_model="numpy"' + (", fastmath={'contract', 'reassoc', 'nsz', 'arcp'}" if "out)" in head else "")
+    return f"\n@cfunc(FIELD_SIGNATURE, {flags})\ndef {head}:\n{body}\n"
 
 
-def _spread(entries: list[tuple[int, ...]], states: int) -> str:
-    """Source of the product of the sparse Jacobian by state with a matrix, one loop over the matrix's columns."""
-    lines = [f"b{i} = by_state[{i}]" for i in range(len(entries))]
+def _statements(tape: Tape, outputs: list[tuple[str, Any]]) -> list[str]:
+    """What sets ``outputs``, with the statements they need."""
+    return tape.needed([value for _, value in outputs]) + [f"{target} = {text(value)}" for target, value in outputs]
+
+
+def _spread(of_state: list[tuple[int, ...]], of_parameter: list[tuple[int, ...]], states: int) -> list[str]:
+    """The sparse Jacobian by state times a matrix, in one loop over its columns; plus the Jacobian by parameter."""
+    lines = ["width = int(number)", *(f"b{i} = by_state[{i}]" for i in range(len(of_state)))]
     lines += ["for q in range(width):"]
-    lines += [f"    s{d} = inner[{d} * width + q]" for d in sorted({column for _, column in entries})]
+    lines += [f"    s{d} = inner[{d} * width + q]" for d in sorted({column for _, column in of_state})]
     for row in range(states):
-        terms = [f"b{i} * s{column}" for i, (r, column) in enumerate(entries) if r == row]
+        terms = [f"b{i} * s{column}" for i, (r, column) in enumerate(of_state) if r == row]
         lines.append(f"    out[{row} * width + q] = {' + '.join(terms) or '0.0'}")
-    body = "\n".join(f"    {line}" for line in lines)
-    return f'\n@njit(error_model="numpy", fastmath=FAST)\ndef spread(by_state, inner, width, out):\n{body}\n'
+    return lines + [f"out[{r} * width + {c}] += by_parameter[{i}]" for i, (r, c) in enumerate(of_parameter)]
 
 
-def _index_array(entries: list[tuple[int, ...]]) -> str:
-    """Numba takes no empty constant: without entries, one that is never read."""
-    return f"np.array({[list(e) for e in entries] or [[0, 0]]}, dtype=np.int64)"
+def _gather(of_state: list[tuple[int, ...]], of_parameter: list[tuple[int, ...]], states: int) -> list[str]:
+    """Both transposed Jacobians times a vector, added to sums by state and, after them, by parameter."""
+    return [
+        f"out[{first + column}] += {name}[{i}] * onto_slope[{row}]"
+        for name, entries, first in (("by_state", of_state, 0), ("by_parameter", of_parameter, states))
+        for i, (row, column) in enumerate(entries)
+    ]
 
 
 def cache_directory() -> Path | None:
@@ -196,8 +197,7 @@ def _load(name: str, source: str) -> Any:
     folder = Path(tempfile.mkdtemp(prefix="gpnode-")) if directory is None else directory
     path = folder / f"{name}.py"
     if cached:
-        # Only entry points are cached: what they call is compiled into them.
-        source = source.replace("@cfunc(SIGNATURE)", "@cfunc(SIGNATURE, cache=True)")
+        source = source.replace("@cfunc(FIELD_SIGNATURE", "@cfunc(FIELD_SIGNATURE, cache=True")
     if not path.exists() or path.read_text() != source:
         handle, aside = tempfile.mkstemp(dir=folder, suffix=".tmp")
         with os.fdopen(handle, "w") as file:

@@ -13,10 +13,11 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from ..base import Solver, Trajectory, VectorField
-from .generate import handler
+from . import driver
+from .generate import compiled
 from .scalar_code import Unsupported
 
-_SOLUTION, _SENSITIVITIES, _GRADIENT = 0.0, 1.0, 2.0  # as in the driver
+_SOLUTION, _SENSITIVITIES, _GRADIENT = driver.SOLUTION, driver.SENSITIVITIES, driver.GRADIENT
 
 
 class Native(Solver):
@@ -85,17 +86,24 @@ class Native(Solver):
     ) -> tuple[Trajectory, Array]:
         """The path and what was asked for besides: nothing, the Jacobian (columns, times, states), a gradient."""
         flat, _ = ravel_pytree(params)
-        found = handler(vector_field, params, x0.size)
+        field = compiled(vector_field, params, x0.size)
+        driver.register_once()
         columns = flat.size + len(free)
         extra = {_SOLUTION: (0,), _SENSITIVITIES: (ts.size, x0.size, columns), _GRADIENT: (columns,)}[what]
-        inputs = jnp.concatenate([flat, *(jnp.ravel(h).astype(float) for h in found.hoisted)])
+        inputs = jnp.concatenate([flat, *(jnp.ravel(h).astype(float) for h in field.hoisted)])
         if cotangent is None:
             cotangent = jnp.zeros((0, x0.size))
         xs, report, extra_values = jax.ffi.ffi_call(
-            found.name,
+            driver.TARGET,
             tuple(jax.ShapeDtypeStruct(s, jnp.float64) for s in ((ts.size, x0.size), (2,), extra)),
             vmap_method="broadcast_all",
-        )(jnp.asarray([what, self.tolerance, self.max_steps, *free]), inputs, x0, ts, cotangent)
+        )(
+            jnp.asarray([what, self.tolerance, self.max_steps, *field.description, *free], dtype=float),
+            inputs,
+            x0,
+            ts,
+            cotangent,
+        )
         path = Trajectory(xs, report[0].astype(int), report[1].astype(int))
         return path, jnp.moveaxis(extra_values, -1, 0)
 
@@ -105,7 +113,7 @@ def unsupported(vector_field: VectorField, params: Any, states: int) -> str | No
     if jax.default_backend() != "cpu":
         return f"computations run on the {jax.default_backend().upper()}"
     try:
-        handler(vector_field, params, states)
+        compiled(vector_field, params, states)
     except Unsupported as error:
         return str(error)
     return None
