@@ -12,7 +12,7 @@ demo: $(READY)
 
 # Most of the time goes into compiling, which two processes do side by side.
 test: $(READY) lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 15
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow

@@ -169,6 +169,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 def test_native_and_diffrax_agree_on_a_posterior():
     failed = compare(*CASES["predator-prey"](), count=60)
     assert 0 < failed.sum() < 55
