@@ -27,7 +27,6 @@ from .solvers import Adaptive, Native, Status
 
 _STEP_ERROR = 1e-8  # of one step, relative to states of order one
 _MOST_STEPS = 20_000
-_TOGETHER = 32  # draws solved side by side
 
 
 @dataclass(frozen=True)
@@ -222,7 +221,8 @@ def _paths(
             full, expected = full.at[:, channel.state].set(drawn), expected.at[:, channel.state].set(middle)
         return Paths(full * scaling.state_scale, expected * scaling.state_scale, ode * scaling.state_scale, status)
 
-    return jax.lax.map(one, (draws, keys), batch_size=min(_TOGETHER, len(draws)))
+    # One draw after the other: factorisations of many matrices at once can lock up XLA's threads on a small machine.
+    return jax.lax.map(one, (draws, keys))
 
 
 def _with_process(
