@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from .factorise import factorise
-from .posterior import Posterior
+from .posterior import Posterior, spread_out
 from .problem import Problem
 
 _PRIOR_DRAWS = 2000
@@ -36,8 +36,9 @@ def process_shares(posterior: Posterior) -> dict[str, Shares]:
     problem = posterior.problem
     if problem is None:
         return {}
-    flat = posterior.unconstrained.reshape(-1, problem.size)
-    chosen = flat[np.linspace(0, len(flat) - 1, min(_AUDITED_DRAWS, len(flat))).astype(int)]
+    chosen = spread_out(posterior.solved.unconstrained, _AUDITED_DRAWS)
+    if not len(chosen):
+        return {}
     sums = np.asarray(_sums_of_squares(problem, jnp.asarray(chosen)))  # draws, channels, 3
     found = {}
     for c, channel in enumerate(problem.channels):
@@ -53,7 +54,7 @@ def _sums_of_squares(problem: Problem, draws: Array) -> Array:
 
     def one(u: Array) -> Array:
         values = problem.constrain(u)
-        residuals, _ = problem.residuals(problem.solve_until(values, jnp.ones(())))
+        residuals, _ = problem.residuals(problem.solve(values))
         found = jnp.zeros((len(problem.channels), 3))
         for block, residual in zip(problem.measured, residuals, strict=True):
             channel = problem.channels[block.channel]

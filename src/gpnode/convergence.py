@@ -55,9 +55,9 @@ def geweke(draws: np.ndarray, first: float = 0.1, last: float = 0.5, pieces: int
         return np.full((draws.shape[0], pieces), np.nan)
     scores = []
     for chain in draws:
-        level = np.concatenate([part - part.mean() for part in np.array_split(chain, pieces)])
-        slowness = max(1.0, n / max(bulk_ess(level[None]), 1.0))
-        spread = level.std(ddof=pieces)
+        levelled = np.concatenate([part - part.mean() for part in np.array_split(chain, pieces)])
+        slowness = max(1.0, n / max(bulk_ess(levelled[None]), 1.0))
+        spread = levelled.std(ddof=pieces)
         parts = np.array_split(chain[n - tail :], pieces)
         difference = np.array([part.mean() - chain[:head].mean() for part in parts])
         # Draws closer together than the autocorrelation count as one.

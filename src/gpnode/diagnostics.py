@@ -76,15 +76,15 @@ def diagnose(posterior: Posterior) -> Verdict:
 def _sample_checks(posterior: Posterior) -> list[Check]:
     scalars = dict(posterior.scalars())
     groups = posterior.mode_chains()
+    diverging = posterior.stats["diverging"].to_numpy()
     apart = len(groups) > 1
     worst_rhat, at_rhat = max((rank_rhat(v[g]), n) for n, v in scalars.items() for g in groups)
     bulk, at_bulk = min((bulk_ess(v[g]), n) for n, v in scalars.items() for g in groups)
     tail, at_tail = min((tail_ess(v[g]), n) for n, v in scalars.items() for g in groups)
     classic, at_classic = max((gelman_rubin(v[g]), n) for n, v in scalars.items() for g in groups)
-    slowest = max(v[g].size / max(bulk_ess(v[g]), 1.0) for v in scalars.values() for g in groups)
+    slowest = diverging.size / len(groups) / max(bulk, 1.0)
     scores = np.concatenate([geweke(v).ravel() for v in scalars.values()])
     drifting = float(np.mean(~(np.abs(scores) <= 2.0)))  # NaN counts as drift
-    diverging = posterior.stats["diverging"].to_numpy()
     fraction = float(diverging.mean())
     method, draws = posterior.record["method"], 2 * posterior.draws.sizes["draw"]
     more = f"Run longer: method={'NUTS' if method == 'nuts' else 'Lifted'}(draws={draws})."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import keyword
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import sympy
+from sympy.printing.numpy import NumPyPrinter
 
 from .dynamics import Dictionary, Dynamics, KnownForm, Named, Sum
 from .dynamics.library import Term
@@ -115,8 +118,6 @@ class Equations:
 
     def python(self, all_terms: bool = False) -> str:
         """Source of a module with that function, which needs numpy alone."""
-        from sympy.printing.numpy import NumPyPrinter
-
         printer = NumPyPrinter({"fully_qualified_modules": False})
         right = self.expressions(all_terms)
         self._refuse_unwritten(list(right.values()), None)
@@ -176,7 +177,7 @@ def equations(posterior: Posterior) -> Equations:
     )
 
 
-def active_draws(part: Dictionary, prefix: str, posterior: Posterior) -> np.ndarray:
+def _active_draws(part: Dictionary, prefix: str, posterior: Posterior) -> np.ndarray:
     """Whether each coefficient (draws, states, terms) is large enough for its term to count as active."""
     coef = posterior.draws[f"{prefix}coef"].transpose("chain", "draw", ...).to_numpy()
     return np.abs(coef.reshape(-1, *coef.shape[2:])) > ACTIVE_SIZE * _coefficient_unit(part, posterior)
@@ -197,7 +198,7 @@ def _dictionary_terms(
     part: Dictionary, prefix: str, posterior: Posterior
 ) -> dict[str, tuple[list[TermEstimate], tuple[Form, ...]]]:
     draws = posterior.draws[f"{prefix}coef"].transpose("chain", "draw", ...).to_numpy()
-    active = active_draws(part, prefix, posterior)
+    active = _active_draws(part, prefix, posterior)
     free, _ = part.masks()
     found = {}
     for i, state in enumerate(part.states):
@@ -289,9 +290,6 @@ def _rounded(expression: sympy.Expr) -> sympy.Expr:
 
 def _identifier(name: str) -> str:
     """A Python name for a state or parameter, whatever characters its own name has."""
-    import keyword
-    import re
-
     found = re.sub(r"\W", "_", name)
     found = f"_{found}" if not found or found[0].isdigit() else found
     return f"{found}_" if keyword.iskeyword(found) or found in ("t", "x", "np", "slopes") else found

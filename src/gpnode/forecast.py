@@ -21,11 +21,11 @@ from jax import Array
 from .errors import ModelError
 from .likelihood import Channel, Measured
 from .parameters import Values
-from .posterior import Posterior
+from .posterior import Posterior, spread_out
 from .problem import Problem
-from .solvers import Adaptive, Native, Status
+from .solvers import Status
 
-_STEP_ERROR = 1e-8  # of one step, relative to states of order one
+_STEP_ERROR = 1e-7  # of one step, relative to states of order one
 _MOST_STEPS = 20_000
 
 
@@ -132,11 +132,9 @@ def forecast(
 
 def _spread_over(posterior: Posterior, most: int) -> np.ndarray:
     """At most ``most`` draws spread over the chains, and after them the one of highest density."""
-    draws = posterior.unconstrained.reshape(-1, posterior.unconstrained.shape[-1])
-    density = posterior.stats["log_density"].to_numpy().ravel()
-    best = int(np.nanargmax(np.where(np.isfinite(density), density, -np.inf)))
-    kept = np.linspace(0, len(draws) - 1, min(most, len(draws))).astype(int)
-    return draws[[*kept, best]]
+    density = posterior.stats["log_density"].to_numpy()
+    best = np.unravel_index(np.argmax(np.where(np.isfinite(density), density, -np.inf)), density.shape)
+    return np.concatenate([spread_out(posterior.unconstrained, most), posterior.unconstrained[best][None]])
 
 
 def _given(problem: Problem, initial: Mapping[str, float] | None) -> Array | None:
@@ -193,9 +191,7 @@ def _paths(
     everything = jnp.concatenate([begin, ts, *measured_ts, grid])
     order = jnp.argsort(everything)
     back = jnp.argsort(order)
-    solver = problem.solver.at_tolerance(_STEP_ERROR) if isinstance(problem.solver, Native) else problem.solver
-    if solver.follows_grid and solver is problem.solver:
-        solver = Adaptive(rtol=1e-7, atol=1e-8)  # a fixed grid knows nothing of paths beyond the data
+    solver = problem.solver.controlled(_STEP_ERROR)
 
     def one(args: tuple[Array, Array]) -> Paths:
         unconstrained, key = args

@@ -148,7 +148,8 @@ def _is_finite(value: Any) -> bool:
 def _value(node: ast.expr, values: Mapping[str, Any]) -> Any:
     """The value of a checked tree."""
     if isinstance(node, ast.Constant):
-        return float(node.value)  # type: ignore[arg-type]
+        assert isinstance(node.value, int | float)
+        return float(node.value)
     if isinstance(node, ast.Name):
         return CONSTANTS[node.id] if node.id in CONSTANTS else values[node.id]
     if isinstance(node, ast.UnaryOp):
@@ -168,6 +169,10 @@ def _value(node: ast.expr, values: Mapping[str, Any]) -> Any:
 
 def _whole_power(node: ast.expr) -> int | None:
     """A small whole exponent, which unlike others is defined for negative bases."""
-    if isinstance(node, ast.Constant) and float(node.value).is_integer() and abs(node.value) <= _LARGEST_POWER:  # type: ignore
-        return int(node.value)  # type: ignore[arg-type]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        positive = _whole_power(node.operand)
+        return None if positive is None else -positive
+    value = node.value if isinstance(node, ast.Constant) else None
+    if isinstance(value, int | float) and float(value).is_integer() and abs(value) <= _LARGEST_POWER:
+        return int(value)
     return None

@@ -30,7 +30,7 @@ def pointwise_log_density(posterior: Posterior) -> np.ndarray:
     """
     if posterior.problem is None:
         raise ModelError("comparing models needs them: load the posterior with Posterior.load(path, model=...).")
-    draws = posterior.unconstrained
+    draws = posterior.solved.unconstrained
     step = max(1, draws.shape[0] * draws.shape[1] // _MOST_DRAWS)
     kept = draws[:, ::step]
     found = _pointwise(posterior.problem, jnp.asarray(kept.reshape(-1, kept.shape[-1])))
@@ -41,7 +41,7 @@ def pointwise_log_density(posterior: Posterior) -> np.ndarray:
 def _pointwise(problem: Problem, draws: Array) -> Array:
     def one(u: Array) -> Array:
         values = problem.constrain(u)
-        residuals, _ = problem.residuals(problem.solve_until(values, jnp.ones(())))
+        residuals, _ = problem.residuals(problem.solve(values))
         found = []
         for block, residual in zip(problem.measured, residuals, strict=True):
             channel = problem.channels[block.channel]
@@ -60,8 +60,8 @@ def _pointwise(problem: Problem, draws: Array) -> Array:
 
 def _with_likelihood(posterior: Posterior) -> az.InferenceData:
     values = pointwise_log_density(posterior)
-    found = az.from_dict(posterior={"draw_index": np.zeros(values.shape[:2])}, log_likelihood={"measurements": values})
-    return found
+    # arviz reads the length of the chains off the posterior; which variable it holds does not matter.
+    return az.from_dict(posterior={"total": values.sum(axis=2)}, log_likelihood={"measurements": values})
 
 
 def loo(posterior: Posterior) -> Any:

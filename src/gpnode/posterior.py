@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from .equations import Equations
 
 
+def spread_out(draws: np.ndarray, most: int) -> np.ndarray:
+    """At most ``most`` of draws (chain, draw, size), spread evenly over all chains (n, size)."""
+    flat = draws.reshape(-1, draws.shape[-1])
+    return flat[np.linspace(0, len(flat) - 1, min(most, len(flat))).astype(int)]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Posterior:
     """Draws from the posterior, or from an approximation to it.
@@ -56,6 +62,17 @@ class Posterior:
     def is_sample(self) -> bool:
         """True for Markov chains, False for an approximation."""
         return self.record["method"] != "laplace"
+
+    @property
+    def solved(self) -> Posterior:
+        """Without draws whose path could not be solved, of which an approximation may have some."""
+        sound = np.isfinite(self.stats["log_density"].to_numpy()).all(axis=0)
+        if sound.all():
+            return self
+        keep = {"draw": np.flatnonzero(sound)}
+        return dataclasses.replace(
+            self, draws=self.draws.isel(keep), stats=self.stats.isel(keep), unconstrained=self.unconstrained[:, sound]
+        )
 
     @property
     def num_draws(self) -> int:

@@ -15,7 +15,7 @@ from .dynamics import BoundDynamics
 from .likelihood import Channel, Measured
 from .parameters import Block, Independent, Layout, Values
 from .scaling import Scaling
-from .solvers import Adaptive, Native, Solver, Status, Trajectory, local_errors, refine, solve_with_gradient
+from .solvers import Solver, Status, Trajectory, local_errors, refine, solve_with_gradient
 
 # Largest embedded error of one step, in scaled units where states are of order one.
 STEP_TOLERANCE = 1e-5
@@ -261,9 +261,7 @@ class Problem(eqx.Module):
 
     def tightly_solved(self) -> Problem:
         """The same problem solved with error control far below anything that matters."""
-        if isinstance(self.solver, Native):
-            return self._with_solver(self.solver.at_tolerance(_TIGHT))
-        return self._with_solver(Adaptive(rtol=_TIGHT, atol=_TIGHT, max_steps=100_000))
+        return self._with_solver(self.solver.controlled(_TIGHT))
 
     def _with_solver(self, solver: Solver) -> Problem:
         return eqx.tree_at(lambda p: p.solver, self, solver)

@@ -151,12 +151,10 @@ def read_prior(text: Any, where: str) -> Any:
     try:
         args = [float(ast.literal_eval(a)) for a in call.args]
         named = {str(k.arg): float(ast.literal_eval(k.value)) for k in call.keywords}
-        prior = _PRIORS[call.func.id](*args, **named)
-        prior._validate_args = True
-        type(prior)(*args, **named, validate_args=True)
+        _PRIORS[call.func.id](*args, **named, validate_args=True)
     except (TypeError, ValueError, SyntaxError, RecursionError, MemoryError) as error:
         raise ModelError(f"{where}: {text!r} is not a prior: {str(error).splitlines()[0][:150]}") from None
-    return prior
+    return _PRIORS[call.func.id](*args, **named)
 
 
 # -- parts -----------------------------------------------------------------------------------

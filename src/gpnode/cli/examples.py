@@ -11,16 +11,33 @@ import numpy as np
 from ..problem_file import write_problem
 from .exits import OK, add_command
 
-# Pelts traded by the Hudson's Bay Company, in thousands, 1900 to 1920.
-_HARE = (30, 47.2, 70.2, 77.4, 36.3, 20.6, 18.1, 21.4, 22, 25.4, 27.1, 40.3, 57, 76.6, 52.3, 19.5, 11.2, 7.6, 14.6)
-_LYNX = (4, 6.1, 9.8, 35.2, 59.4, 41.7, 19, 13, 8.3, 9.1, 7.4, 8, 12.3, 19.5, 45.7, 51.1, 29.7, 15.8, 9.7)
-_LATE = ((16.2, 10.1), (24.7, 8.6))
+# Pelts traded by the Hudson's Bay Company, in thousands.
+_PELTS = """year,hare,lynx
+1900,30,4
+1901,47.2,6.1
+1902,70.2,9.8
+1903,77.4,35.2
+1904,36.3,59.4
+1905,20.6,41.7
+1906,18.1,19
+1907,21.4,13
+1908,22,8.3
+1909,25.4,9.1
+1910,27.1,7.4
+1911,40.3,8
+1912,57,12.3
+1913,76.6,19.5
+1914,52.3,45.7
+1915,19.5,51.1
+1916,11.2,29.7
+1917,7.6,15.8
+1918,14.6,9.7
+1919,16.2,10.1
+1920,24.7,8.6"""
 
 
 def _lynx_hare() -> tuple[str, dict[str, Any]]:
-    pelts = [*zip(_HARE, _LYNX, strict=True), *_LATE]
-    table = "\n".join(["year,hare,lynx", *(f"{1900 + i},{h},{l}" for i, (h, l) in enumerate(pelts))])
-    return table, {
+    return _PELTS, {
         "data": {"file": "data.csv", "time": "year", "time_unit": "year"},
         "model": {"equations": ["dhare/dt = alpha*hare - beta*hare*lynx", "dlynx/dt = delta*hare*lynx - gamma*lynx"]},
         "parameters": {

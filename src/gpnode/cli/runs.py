@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from ..diagnostics import Verdict
 from ..errors import ModelError
 from ..posterior import Posterior
 from ..problem_file import ProblemFile, read_problem, write_problem
@@ -91,7 +92,8 @@ def add_problem_arguments(parser: argparse.ArgumentParser) -> None:
 def problem_of(options: argparse.Namespace) -> ProblemFile:
     """The problem the arguments describe."""
     if options.problem.suffix.lower() == ".toml":
-        if any((options.time, options.time_unit, options.equation, options.prior, options.degree, options.log)):
+        given = (options.time, options.time_unit, options.equation, options.degree)
+        if any(value is not None for value in given) or options.prior or options.log or options.no_gp:
             raise ModelError("a problem file says everything itself; give options only with a CSV file.")
         return read_problem(options.problem)
     content: dict[str, Any] = {"data": {"file": options.problem.name}, "model": {}}
@@ -144,7 +146,7 @@ def _fit(options: argparse.Namespace) -> int:
     write_report(posterior, folder / "report.html")
     verdict = posterior.diagnose()
     if options.json:
-        print(json.dumps(_verdict_as_json(posterior)))
+        print(json.dumps(_verdict_as_json(verdict)))
     else:
         print(posterior.equations(), "\n")
         print(verdict)
@@ -201,8 +203,7 @@ def _forecast(options: argparse.Namespace) -> int:
     return OK
 
 
-def _verdict_as_json(posterior: Posterior) -> dict[str, Any]:
-    verdict = posterior.diagnose()
+def _verdict_as_json(verdict: Verdict) -> dict[str, Any]:
     return {
         "converged": verdict.converged,
         "checks": [
@@ -213,8 +214,9 @@ def _verdict_as_json(posterior: Posterior) -> dict[str, Any]:
 
 def _diagnose(options: argparse.Namespace) -> int:
     posterior, _ = load_run(options.run)
-    print(json.dumps(_verdict_as_json(posterior)) if options.json else posterior.diagnose())
-    return OK if posterior.diagnose().converged else NOT_CONVERGED
+    verdict = posterior.diagnose()
+    print(json.dumps(_verdict_as_json(verdict)) if options.json else verdict)
+    return OK if verdict.converged else NOT_CONVERGED
 
 
 def _compare(options: argparse.Namespace) -> int:

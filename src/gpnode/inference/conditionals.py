@@ -41,7 +41,7 @@ def path_given_rest(problem: Problem, u: Array, key: Array) -> tuple[Surface, Ar
         return u.at[where].set(centre + width * x)
 
     def raw(x: Array) -> tuple[Array, Array]:
-        residuals, status = problem.residuals(problem.solve_until(problem.constrain(place(x)), jnp.ones(())))
+        residuals, status = problem.residuals(problem.solve(problem.constrain(place(x))))
         return jnp.concatenate(residuals), status
 
     def whiten(stacked: Array) -> Array:
@@ -100,7 +100,7 @@ def _norm(problem: Problem, conditionals: list[Conditional], x: Array) -> Array:
 
 def rest_given_path(problem: Problem, u: Array) -> Callable[[Array], Array]:
     """The posterior's log density as a function of a whole vector whose path is that of ``u``: no solve needed."""
-    residuals, _ = problem.residuals(problem.solve_until(problem.constrain(u), jnp.ones(())))
+    residuals, _ = problem.residuals(problem.solve(problem.constrain(u)))
 
     def log_density(at: Array) -> Array:
         return problem.log_prior(at) + jnp.sum(problem.block_densities(problem.constrain(at), residuals))

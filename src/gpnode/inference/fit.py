@@ -22,7 +22,7 @@ from ..convergence import pareto_k
 from ..data import Observations
 from ..likelihood import RELATIVE_JITTER
 from ..model import Model
-from ..posterior import Posterior
+from ..posterior import Posterior, spread_out
 from ..problem import Problem, log_densities, report_draws
 from ..solvers import Status
 from ..storage import FORMAT
@@ -177,8 +177,7 @@ def _accuracy(problem: Problem, unconstrained: np.ndarray) -> dict[str, Any] | N
     """Compare log densities with those of a tight adaptive solve, on draws spread over the run."""
     if not problem.solver.follows_grid:
         return None
-    flat = unconstrained.reshape(-1, unconstrained.shape[-1])
-    chosen = jnp.asarray(flat[np.linspace(0, len(flat) - 1, min(_ACCURACY_DRAWS, len(flat))).astype(int)])
+    chosen = jnp.asarray(spread_out(unconstrained, _ACCURACY_DRAWS))
     used, exact = (np.asarray(log_densities(p, chosen)[0]) for p in (problem, problem.tightly_solved()))
     sound = np.isfinite(used)
     difference = np.where(sound, exact, 0.0) - np.where(sound, used, 0.0)

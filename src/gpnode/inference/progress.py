@@ -15,7 +15,7 @@ from .chains import Chain, Sampler
 
 _RHAT_EVERY = 3.0  # seconds; R-hat over all parameters is not free
 _LINE_EVERY = 10.0  # seconds between lines where there is no terminal
-_GUESS_AFTER = 1.0  # seconds of sampling before saying how much is left
+_GUESS_AFTER, _GUESS_PART = 1.0, 0.01  # seconds, and part of all steps, before saying how much is left
 _ENOUGH = 50  # draws per chain before R-hat means anything
 
 
@@ -29,7 +29,7 @@ class Display:
         self._begun = time.perf_counter()
         self._last_line = self._last_rhat = -np.inf
         self._rhat: float | None = None
-        self._sampling_since = np.inf
+        self._first: tuple[float, int] | None = None  # when the first chunks were done, and how many steps they had
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=28),
@@ -60,7 +60,6 @@ class Display:
 
     def chains(self, chains: list[Chain], settings: Sampler) -> None:
         """Show how far the chains are."""
-        self._sampling_since = min(self._sampling_since, time.perf_counter())
         total = (settings.warmup + settings.draws) * len(chains)
         done = sum(c.done for c in chains)
         warming = any(c.done < settings.warmup for c in chains)
@@ -68,10 +67,17 @@ class Display:
         note = self._note(chains)
         self._bar.update(self._task, description=stage, completed=done, total=total, note=note)
         now = time.perf_counter()
+        # The first chunks wait for the compiler, and tell nothing about the rest.
+        self._first = (now, done) if self._first is None and done else self._first
         if self._plain and now - self._last_line > _LINE_EVERY:
-            spent = now - self._sampling_since
-            left = f", about {spent * (total - done) / done:.0f} s left" if spent > _GUESS_AFTER else ""
-            self._line(f"{stage}: {done}/{total} steps{left}, {note}")
+            self._line(f"{stage}: {done}/{total} steps{self._left(now, done, total)}, {note}")
+
+    def _left(self, now: float, done: int, total: int) -> str:
+        """How long it will take, once enough is done to tell."""
+        since, before = self._first or (now, done)
+        if now - since < _GUESS_AFTER or done - before < _GUESS_PART * total:
+            return ""
+        return f", about {(now - since) * (total - done) / (done - before):.0f} s left"
 
     def _note(self, chains: list[Chain]) -> str:
         divergent = sum(int(t.diverging.sum()) for c in chains for t in c.kept)

@@ -158,7 +158,8 @@ def search(problem: Problem, key: Array, say: Callable[[str], None]) -> SearchRe
                 break
     ranked = tuple(sorted((c for c in best if c.misfit < _FAILED), key=lambda c: c.misfit))
     flexible: tuple[Candidate, ...] = ()
-    if slopes is not None and not _fits(best, problem):
+    has_process = any(channel.kernel is not None for channel in problem.channels)
+    if has_process and slopes is not None and not _fits(best, problem):
         say("letting the Gaussian process help")
         flexible = _flexible_starts(target, slopes)
     return SearchResult(ranked, counter.failed, flexible)

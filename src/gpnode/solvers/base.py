@@ -92,6 +92,10 @@ class Solver(eqx.Module):
         """The same backend for a grid on which steps err by about ``step_error``."""
         return self
 
+    def controlled(self, step_error: float) -> Solver:
+        """A backend that keeps the error of a step to about ``step_error`` by itself, whatever the times."""
+        return self
+
     @property
     def follows_grid(self) -> bool:
         """True if the steps are exactly the intervals of ``ts``, so that the caller chooses them."""

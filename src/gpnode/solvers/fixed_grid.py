@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from .adaptive import Adaptive
 from .base import BLOW_UP_BOUND, Solver, Status, Trajectory, VectorField
 from .tableau import COUPLING, ERROR, NODES, WEIGHTS
 
@@ -45,6 +46,9 @@ class FixedGrid(Solver):
 
     def solve_reversible(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Trajectory:
         return self.solve(vector_field, params, x0, ts)
+
+    def controlled(self, step_error: float) -> Adaptive:
+        return Adaptive(rtol=step_error, atol=step_error, max_steps=100_000)
 
     @property
     def follows_grid(self) -> bool:

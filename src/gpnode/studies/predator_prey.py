@@ -14,7 +14,7 @@ from scipy.integrate import solve_ivp
 from .. import plots
 from ..data import Observations
 from ..dynamics import Dictionary, KnownForm, Named, polynomial
-from ..forecast import forecast
+from ..forecast import Forecast, forecast
 from ..inference import fit
 from ..model import Model
 from ..posterior import Posterior
@@ -24,7 +24,8 @@ from . import results
 TRUTH = {"alpha": 1.0, "beta": -0.1, "gamma": -1.5, "delta": 0.75}
 START = (5.0, 5.0)
 END = 16.5
-HORIZON = 30.0
+TIMES = np.linspace(0.0, 30.0, 301)
+"""Where forecasts are made and errors measured."""
 SHOWN = ("coef[x1, x1]", "coef[x1, x1*x2]", "coef[x2, x2]", "coef[x2, x1*x2]", "x1.initial")
 """The numbers whose chains the paper shows."""
 
@@ -95,17 +96,17 @@ def run(output: Path, seed: int = 0, seeds: int = 1, progress: bool = True) -> d
         posterior = fit(dictionary(), simulate(own), seed=own, progress=progress)
         folder = output if seeds == 1 else output / f"seed-{own}"
         folder.mkdir(parents=True, exist_ok=True)
-        runs.append({"seed": own, **_evaluate(posterior, folder), "sindy": _sindy(own)})
-        _draw(posterior, folder)
+        ahead = forecast(posterior, TIMES)
+        runs.append({"seed": own, **_evaluate(posterior, ahead, folder), "sindy": _sindy(own)})
+        _draw(posterior, ahead, folder)
     found = {"study": "predator-prey", "runs": runs, "summary": _summary(runs)}
     results.write_results(output, found)
     (output / "table.txt").write_text(_table(found))
     return found
 
 
-def _evaluate(posterior: Posterior, folder: Path) -> dict[str, Any]:
-    times = np.linspace(0.0, HORIZON, 601)
-    ahead, truth = forecast(posterior, times), true_path(times)
+def _evaluate(posterior: Posterior, ahead: Forecast, folder: Path) -> dict[str, Any]:
+    truth = true_path(TIMES)
     posterior.save(folder / "posterior.nc")
     results.save_table(folder, posterior)
     values = dict(zip(SHOWN, (*TRUTH.values(), START[0]), strict=True))
@@ -124,15 +125,13 @@ def _sindy(seed: int) -> list[dict[str, Any]] | str:
     try:
         from . import sindy
 
-        return sindy.run(seed, np.linspace(0.0, HORIZON, 601))
+        return sindy.run(seed, TIMES)
     except ImportError:
         return "pysindy is not installed; pip install pysindy"
 
 
-def _draw(posterior: Posterior, folder: Path) -> None:
-    times = np.linspace(0.0, HORIZON, 601)
-    ahead = forecast(posterior, times)
-    truth = dict(zip(("x1", "x2"), true_path(times).T, strict=True))
+def _draw(posterior: Posterior, ahead: Forecast, folder: Path) -> None:
+    truth = dict(zip(("x1", "x2"), true_path(TIMES).T, strict=True))
     results.save_figure(folder, "trajectories", plots.trajectories(ahead, posterior.data, truth=truth))
     results.save_figure(folder, "coefficients", plots.coefficients(posterior, truth=true_coefficients()))
     results.save_figure(folder, "inclusion", plots.inclusion(posterior))

@@ -11,6 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
+from .. import plots
 from ..convergence import bulk_ess, rank_rhat, tail_ess
 from ..forecast import Forecast
 from ..posterior import Posterior
@@ -81,8 +82,6 @@ def save_table(folder: Path, posterior: Posterior) -> None:
 
 def save_chain_figures(folder: Path, posterior: Posterior, names: Sequence[str]) -> None:
     """Geweke, autocorrelation, traces with ranks."""
-    from .. import plots
-
     save_figure(folder, "geweke", plots.geweke(posterior, names))
     save_figure(folder, "autocorrelation", plots.autocorrelation(posterior, names))
     save_figure(folder, "traces", plots.traces(posterior, names))

@@ -70,6 +70,9 @@ class Native(Solver):
         # density has small jumps, which are harmless where they are rare.
         return dataclasses.replace(self, tolerance=10.0 * step_error)
 
+    def controlled(self, step_error: float) -> Native:
+        return dataclasses.replace(self, tolerance=step_error)
+
     @property
     def follows_grid(self) -> bool:
         return True
