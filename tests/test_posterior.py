@@ -139,6 +139,7 @@ def with_draws(posterior, values, **stats):
         "diverging": np.zeros(values.shape, bool),
         "tree_depth": np.full(values.shape, 3),
         "energy": np.random.default_rng(1).normal(size=values.shape),
+        "log_density": np.random.default_rng(2).normal(size=values.shape),
     }
     new = xr.Dataset({k: (("chain", "draw"), v) for k, v in {**base, **stats}.items()})
     return dataclasses.replace(posterior, draws=table, stats=new)
