@@ -1,26 +1,26 @@
-"""Factorising a covariance once, for everything a Gaussian log density and its gradient need.
+"""Gaussian log densities: a covariance factorised once, for the value and everything a gradient needs.
 
-Matrices here are small (one block of data) and come by the million, so LAPACK is called directly
-from native code and not by way of XLA, which costs more than the factorisation.
+Matrices here are small (one block of data) and come by the million: calling LAPACK by way of XLA
+costs more than the factorisation, which is therefore done in native code.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import jax.scipy.linalg as jsl
-import llvmlite.binding
 import numpy as np
 from jax import Array
-from numba import cfunc, njit, types
-from numba.extending import get_cython_function_address
+from numba import cfunc, njit
 
 from .solvers.native.ffi import SIGNATURE, argument, is_registration, last_dimension, register, result
 
 _LARGEST_NATIVE = 200
-_TARGET = "gpnode_factorise"
+_LOG_TWO_PI = float(np.log(2.0 * np.pi))
+_FACTORISE, _SCORE = "gpnode_factorise", "gpnode_score"
 
 
 class Factors(NamedTuple):
@@ -37,71 +37,164 @@ class Factors(NamedTuple):
 def factorise(cov: Array) -> Factors:
     """One Cholesky factorisation; not differentiable, gradients are made from its results."""
     n = cov.shape[-1]
-    if n > _LARGEST_NATIVE or jax.default_backend() != "cpu":
+    if not _native(n):
         factor = jnp.linalg.cholesky(cov)
         whitener = jsl.solve_triangular(factor, jnp.eye(n), lower=True)
         return Factors(whitener.T @ whitener, whitener, 2.0 * jnp.sum(jnp.log(jnp.diag(factor))))
-    _register_once()
-    square = jax.ShapeDtypeStruct((n, n), jnp.float64)
-    scalar = jax.ShapeDtypeStruct((), jnp.float64)
-    return Factors(*jax.ffi.ffi_call(_TARGET, (square, square, scalar), vmap_method="broadcast_all")(cov))
+    return Factors(*_call(_FACTORISE, _serve_factors, ((n, n), (n, n), ()), cov))
 
 
-_registered: list[str] = []
+class Score(NamedTuple):
+    """Of residuals (n,) under a covariance: log density, and its derivatives.
+
+    ``by_residual`` (n,), ``by_cov`` (n, n), ``by_noise`` the derivative by a number on the diagonal.
+    """
+
+    value: Array
+    by_residual: Array
+    by_cov: Array
+    by_noise: Array
 
 
-def _register_once() -> None:
-    if not _registered:
-        register(_TARGET, _handler())
-        _registered.append(_TARGET)
+def score(residual: Array, cov: Array, noise_var: Array) -> Score:
+    """Log N(residual; 0, cov + noise_var), NaN if that is not positive definite; not differentiable."""
+    n = cov.shape[-1]
+    if _native(n):
+        return Score(*_call(_SCORE, _serve_score, ((), (n,), (n, n), ()), residual, cov, noise_var))
+    inverse, _, log_det = factorise(cov + noise_var * jnp.eye(n))
+    weights = inverse @ residual
+    value = -0.5 * (residual @ weights + log_det + n * _LOG_TWO_PI)
+    by_cov = 0.5 * (jnp.outer(weights, weights) - inverse)
+    return Score(value, -weights, by_cov, jnp.trace(by_cov))
 
 
-_integer, _double = types.CPointer(types.int32), types.CPointer(types.float64)
-_letter = types.CPointer(types.uint8)
+def _native(n: int) -> bool:
+    return n <= _LARGEST_NATIVE and jax.default_backend() == "cpu"
 
 
-def _lapack(name: str, *arguments: Any) -> types.ExternalFunction:
-    """A LAPACK routine of scipy's, under a name that compiled code finds again in another process."""
-    llvmlite.binding.add_symbol(f"gpnode_{name}", get_cython_function_address("scipy.linalg.cython_lapack", name))
-    return types.ExternalFunction(f"gpnode_{name}", types.void(*arguments))
+_registered: dict[str, object] = {}
 
 
-_dpotrf = _lapack("dpotrf", _letter, _integer, _double, _integer, _integer)
-_dtrtri = _lapack("dtrtri", _letter, _letter, _integer, _double, _integer, _integer)
-_dlauum = _lapack("dlauum", _letter, _integer, _double, _integer, _integer)
+def _call(target: str, serve: Callable[[int], None], shapes: tuple[tuple[int, ...], ...], *arguments: Array) -> Any:
+    """Call native code from JAX; it is compiled on first use, and cached by numba afterwards."""
+    if target not in _registered:
+        handler = _handler(serve)
+        register(target, handler)
+        _registered[target] = handler
+    results = [jax.ShapeDtypeStruct(shape, jnp.float64) for shape in shapes]
+    return jax.ffi.ffi_call(target, results, vmap_method="broadcast_all")(*arguments)
+
+
+# No "fast" arithmetic: results would depend on whether this process compiled the code or found it in the cache.
+_fast = njit(cache=True, error_model="numpy")
+
+
+@_fast
+def _cholesky(upper: np.ndarray) -> bool:
+    """In place: what is right of the diagonal becomes U with U'U = the matrix; False if there is no such U."""
+    n = upper.shape[0]
+    for i in range(n):
+        row = upper[i, i:]
+        whole = i - i % 4
+        for k in range(0, whole, 4):  # four rows at a time, so that the row is read and written less often
+            a, b, c, d = upper[k, i], upper[k + 1, i], upper[k + 2, i], upper[k + 3, i]
+            ra, rb, rc, rd = upper[k, i:], upper[k + 1, i:], upper[k + 2, i:], upper[k + 3, i:]
+            for j in range(n - i):
+                row[j] -= a * ra[j] + b * rb[j] + c * rc[j] + d * rd[j]
+        for k in range(whole, i):
+            a, ra = upper[k, i], upper[k, i:]
+            for j in range(n - i):
+                row[j] -= a * ra[j]
+        if not row[0] > 0.0:
+            return False
+        scale = 1.0 / np.sqrt(row[0])
+        for j in range(n - i):
+            row[j] *= scale
+    return True
+
+
+@_fast
+def _invert(upper: np.ndarray, lower: np.ndarray) -> None:
+    """Fill ``lower`` with the inverse of ``upper``'s transpose."""
+    for i in range(upper.shape[0]):
+        lower[i, :] = 0.0
+        whole = i - i % 4
+        for k in range(0, whole, 4):
+            a, b, c, d = upper[k, i], upper[k + 1, i], upper[k + 2, i], upper[k + 3, i]
+            for j in range(k + 4):
+                lower[i, j] -= a * lower[k, j] + b * lower[k + 1, j] + c * lower[k + 2, j] + d * lower[k + 3, j]
+        for k in range(whole, i):
+            for j in range(k + 1):
+                lower[i, j] -= upper[k, i] * lower[k, j]
+        scale = 1.0 / upper[i, i]
+        for j in range(i):
+            lower[i, j] *= scale
+        lower[i, i] = scale
+
+
+@_fast
+def _square(lower: np.ndarray, square: np.ndarray) -> None:
+    """Fill ``square`` with lower' lower."""
+    n = lower.shape[0]
+    for i in range(n):
+        square[i, : i + 1] = 0.0
+        whole = n - (n - i) % 4
+        for k in range(i, whole, 4):
+            a, b, c, d = lower[k, i], lower[k + 1, i], lower[k + 2, i], lower[k + 3, i]
+            for j in range(i + 1):
+                square[i, j] += a * lower[k, j] + b * lower[k + 1, j] + c * lower[k + 2, j] + d * lower[k + 3, j]
+        for k in range(whole, n):
+            for j in range(i + 1):
+                square[i, j] += lower[k, i] * lower[k, j]
+    for i in range(n):
+        for j in range(i):
+            square[j, i] = square[i, j]
 
 
 @njit(cache=True, error_model="numpy")
 def _factorise(cov: np.ndarray, whitener: np.ndarray, inverse: np.ndarray) -> float:
     """Fill ``whitener`` and ``inverse``; returns the log determinant, or NaN if there is none.
 
-    LAPACK stores by columns, so that what it calls upper is lower here.
+    Plain loops over rows: for matrices this small they are faster than LAPACK.
     """
-    n = cov.shape[0]
-    size, info = np.full(1, n, np.int32), np.zeros(1, np.int32)
-    upper, general = np.full(1, ord("U"), np.uint8), np.full(1, ord("N"), np.uint8)
-    whitener[:] = cov
-    _dpotrf(upper.ctypes, size.ctypes, whitener.ctypes, size.ctypes, info.ctypes)
-    log_det = 0.0
-    for i in range(n):
-        log_det += 2.0 * np.log(whitener[i, i])
-        for k in range(i + 1, n):
-            whitener[i, k] = 0.0
-    if info[0] != 0 or not np.isfinite(log_det):
+    upper = cov.copy()
+    if not _cholesky(upper):
         inverse[:] = np.nan
         whitener[:] = np.nan
         return np.nan
-    _dtrtri(upper.ctypes, general.ctypes, size.ctypes, whitener.ctypes, size.ctypes, info.ctypes)
-    inverse[:] = whitener
-    _dlauum(upper.ctypes, size.ctypes, inverse.ctypes, size.ctypes, info.ctypes)
-    for i in range(n):
-        for k in range(i):
-            inverse[k, i] = inverse[i, k]
+    _invert(upper, whitener)
+    _square(whitener, inverse)
+    log_det = 0.0
+    for i in range(cov.shape[0]):
+        log_det += 2.0 * np.log(upper[i, i])
     return log_det
 
 
+@_fast
+def _score(
+    residual: np.ndarray, cov: np.ndarray, noise_var: float, by_residual: np.ndarray, by_cov: np.ndarray
+) -> tuple[float, float]:
+    """Fill the derivatives; returns the value and the derivative by the noise."""
+    n = cov.shape[0]
+    noisy, whitener = cov.copy(), np.empty((n, n))
+    for i in range(n):
+        noisy[i, i] += noise_var
+    log_det = _factorise(noisy, whitener, by_cov)
+    square = by_noise = 0.0
+    by_residual[:] = 0.0
+    for i in range(n):
+        for j in range(n):
+            by_residual[j] -= residual[i] * by_cov[i, j]
+    for i in range(n):
+        square -= residual[i] * by_residual[i]
+        for j in range(n):
+            by_cov[i, j] = 0.5 * (by_residual[i] * by_residual[j] - by_cov[i, j])
+        by_noise += by_cov[i, i]
+    return -0.5 * (square + log_det + n * _LOG_TWO_PI), by_noise
+
+
 @njit(cache=True, error_model="numpy")
-def _serve(frame: int) -> None:
+def _serve_factors(frame: int) -> None:
     covs, inverses, whiteners, log_dets = argument(frame, 0), result(frame, 0), result(frame, 1), result(frame, 2)
     n = last_dimension(frame, 0)
     for b in range(covs.size // (n * n)):
@@ -110,13 +203,22 @@ def _serve(frame: int) -> None:
         log_dets[b] = _factorise(covs[at].reshape((n, n)), whitener, inverse)
 
 
-def _handler() -> object:
-    """Compiled on first use, cached by numba afterwards."""
+@njit(cache=True, error_model="numpy")
+def _serve_score(frame: int) -> None:
+    residuals, covs, noise_vars = argument(frame, 0), argument(frame, 1), argument(frame, 2)
+    values, by_residuals, by_covs, by_noises = result(frame, 0), result(frame, 1), result(frame, 2), result(frame, 3)
+    n = last_dimension(frame, 0)
+    for b in range(values.size):
+        row, square = slice(b * n, (b + 1) * n), slice(b * n * n, (b + 1) * n * n)
+        cov, by_cov = covs[square].reshape((n, n)), by_covs[square].reshape((n, n))
+        values[b], by_noises[b] = _score(residuals[row], cov, noise_vars[b], by_residuals[row], by_cov)
 
+
+def _handler(serve: Callable[[int], None]) -> object:
     @cfunc(SIGNATURE)
     def handler(frame: int) -> int:
         if not is_registration(frame):
-            _serve(frame)
+            serve(frame)
         return 0
 
     return handler

@@ -17,7 +17,7 @@ from jax import Array
 from tinygp import GaussianProcess
 
 from .errors import ModelError
-from .factorise import factorise
+from .factorise import Score, factorise, score
 from .kernels import Kernel, describe_hyper, lowest
 from .parameters import Values
 
@@ -161,8 +161,12 @@ class Channel(eqx.Module):
 
     def noisy_cov(self, values: Values, t: Array) -> Array:
         """Covariance of measurements at times ``t``, jitter included."""
-        cov = self.signal_cov(values, t, t) + self.noise_var(values) * jnp.eye(t.size)
-        return cov + RELATIVE_JITTER * jnp.mean(jnp.diag(cov)) * jnp.eye(t.size)
+        return self.signal_cov(values, t, t) + self._diagonal(values, t) * jnp.eye(t.size)
+
+    def _diagonal(self, values: Values, t: Array) -> Array:
+        """Noise variance and jitter."""
+        noise_var = self.noise_var(values)
+        return noise_var + RELATIVE_JITTER * (self.signal_cov(values, t[:1], t[:1])[0, 0] + noise_var)
 
     def log_density(self, values: Values, t: Array, residual: Array) -> Array:
         """Log density of residuals (n,) at Gaussian-process times ``t`` (n,)."""
@@ -170,10 +174,8 @@ class Channel(eqx.Module):
             return jnp.sum(dist.Normal(0.0, jnp.sqrt(self.noise_var(values))).log_prob(residual))
         scalable = self.kernel.quasiseparable(values, self.prefix) if t.size > DENSE_LIMIT else None
         if scalable is None:
-            return gaussian_log_density(residual, self.noisy_cov(values, t))
-        noise_var = self.noise_var(values)
-        variance = self.kernel.matrix(values, self.prefix, t[:1], t[:1])[0, 0] + noise_var
-        noise = jnp.broadcast_to(noise_var + RELATIVE_JITTER * variance, t.shape)
+            return gaussian_log_density(residual, self.signal_cov(values, t, t), self._diagonal(values, t))
+        noise = jnp.broadcast_to(self._diagonal(values, t), t.shape)
         # Measurement times are sorted when the data are read; to check again here would stop the compiled code.
         return GaussianProcess(scalable, t, diag=noise, assume_sorted=True).log_probability(residual)
 
@@ -210,23 +212,22 @@ class Measured(eqx.Module):
 
 
 @jax.custom_vjp
-def gaussian_log_density(residual: Array, cov: Array) -> Array:
-    """Log N(residual; 0, cov), with the gradient in closed form from one factorisation."""
-    return _gaussian_fwd(residual, cov)[0]
+def gaussian_log_density(residual: Array, cov: Array, noise_var: Array) -> Array:
+    """Log N(residual; 0, cov + noise_var), with the gradient in closed form from one factorisation."""
+    return score(residual, cov, noise_var).value
 
 
-def _gaussian_fwd(residual: Array, cov: Array) -> tuple[Array, tuple[Array, Array]]:
-    inverse, _, log_det = factorise(cov)
-    weights = inverse @ residual
-    value = -0.5 * (residual @ weights + log_det + residual.size * jnp.log(2.0 * jnp.pi))
+def _gaussian_fwd(residual: Array, cov: Array, noise_var: Array) -> tuple[Array, Score]:
+    found = score(residual, cov, noise_var)
+    return found.value, found
+
+
+def _gaussian_bwd(found: Score, cotangent: Array) -> tuple[Array, Array, Array]:
     # A covariance that is not positive definite gives NaN; its gradient must be finite all the same.
-    sound = jnp.isfinite(value)
-    return value, (jnp.where(sound, weights, 0.0), jnp.where(sound, inverse, 0.0))
-
-
-def _gaussian_bwd(saved: tuple[Array, Array], cotangent: Array) -> tuple[Array, Array]:
-    weights, inverse = saved
-    return -cotangent * weights, 0.5 * cotangent * (jnp.outer(weights, weights) - inverse)
+    factor = jnp.where(jnp.isfinite(found.value), cotangent, 0.0)
+    safe = (jnp.where(jnp.isfinite(found.value), d, 0.0) for d in found[1:])
+    by_residual, by_cov, by_noise = (factor * d for d in safe)
+    return by_residual, by_cov, by_noise
 
 
 gaussian_log_density.defvjp(_gaussian_fwd, _gaussian_bwd)

@@ -36,6 +36,7 @@ from .parameters import Block, Conditional, Independent, Parameter, Values, unco
 # Local scales are integrated out on these nodes of log(lambda); the half-Cauchy density is
 # smooth there, so the trapezoid rule converges geometrically and 81 nodes are plenty.
 _LOG_LOCAL_SCALE = np.linspace(-10.0, 10.0, 81)
+_BOUNDS = (1e-30, 1e30)  # of global scales and slab variances
 
 
 class CoefficientPrior(eqx.Module):
@@ -163,31 +164,33 @@ class HorseshoeBlock(Block):
             values[f"{self.name}.slab_var"] = self.slab_prior.sample(key_slab)
         m = len(self.groups)
         node = jax.random.categorical(key_node, _log_node_weights(), shape=(m,))
-        var = self._coefficient_var(values)[jnp.arange(m), node]
+        var = self._coefficient_var(values)[jnp.asarray(self.groups), node]
         values[self.name] = jnp.sqrt(var) * jax.random.normal(key_coef, (m,))
         return values
 
     def conditional(self, values: Values, key: Array) -> Conditional:
         coef = values[self.name]
         node = jax.random.categorical(key, self._log_joint(values, coef), axis=-1)
-        var = self._coefficient_var(values)[jnp.arange(coef.size), node]
+        var = self._coefficient_var(values)[jnp.asarray(self.groups), node]
         return Conditional({self.name: jnp.zeros(coef.size)}, {self.name: jnp.sqrt(var)}, exact=True)
 
     def _coefficient_var(self, values: Values) -> Array:
-        """Prior variance of each coefficient at each node; shape (M, nodes)."""
-        tau = values[f"{self.name}.tau"][jnp.asarray(self.groups)]
-        log_free_var = 2.0 * (jnp.log(tau)[:, None] + _LOG_LOCAL_SCALE)
+        """Prior variance of each group's coefficients at each node; shape (groups, nodes)."""
+        # Beyond these bounds nothing changes but that numbers overflow.
+        tau = jnp.clip(values[f"{self.name}.tau"], *_BOUNDS)
+        free_var = (tau[:, None] * np.exp(_LOG_LOCAL_SCALE)) ** 2
         if self.slab_prior is None:
-            return jnp.exp(log_free_var) + self.floor**2
-        # c^2 v / (c^2 + v), written so that a huge or tiny v does no harm.
-        log_slab_var = jnp.log(values[f"{self.name}.slab_var"])
-        return jnp.exp(-jnp.logaddexp(-log_free_var, -log_slab_var)) + self.floor**2
+            return free_var + self.floor**2
+        slab_var = jnp.clip(values[f"{self.name}.slab_var"], *_BOUNDS)
+        return slab_var / (1.0 + slab_var / free_var) + self.floor**2
 
     def _log_joint(self, values: Values, coef: Array) -> Array:
         """log p(theta_m, lambda at node); shape (M, nodes)."""
         var = self._coefficient_var(values)
-        log_normal = -0.5 * (coef[:, None] ** 2 / var + jnp.log(2.0 * jnp.pi * var))
-        return log_normal + _log_node_weights()
+        # A product with zeros and ones, because the gradient of an indexing is slow.
+        member = np.eye(len(var))[list(self.groups)]
+        log_height = member @ (_log_node_weights() - 0.5 * jnp.log(2.0 * jnp.pi * var))
+        return log_height - 0.5 * coef[:, None] ** 2 * (member @ (1.0 / var))
 
 
 def _log_node_weights() -> np.ndarray:
