@@ -42,6 +42,7 @@ def place(tmp_path_factory):
 def test_a_fit_leaves_everything_needed_behind(place):
     folder = place / "lynx-hare" / "fit"
     assert {p.name for p in folder.iterdir()} == {
+        "checkpoint",
         "data.csv",
         "problem.toml",
         "posterior.nc",
@@ -64,7 +65,7 @@ def test_examples_are_complete_problems(name, tmp_path):
 def help_examples(capsys):
     """The example at the end of every command's --help."""
     found = []
-    for command in ("example", "check", "fit", "forecast", "diagnose", "compare", "export", "report"):
+    for command in ("example", "check", "fit", "resume", "forecast", "diagnose", "compare", "export", "report"):
         with pytest.raises(SystemExit):
             cli.run([command, "--help"])
         found.append(re.search(r"example: gpnode (.*)", capsys.readouterr().out)[1])

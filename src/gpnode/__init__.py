@@ -18,9 +18,18 @@ from .data import Observations  # noqa: E402
 from .diagnostics import diagnose  # noqa: E402
 from .dynamics import Dictionary, KnownForm, Sum, fourier, polynomial, term  # noqa: E402
 from .equations import equations  # noqa: E402
-from .errors import DataError, FileFormatError, GpnodeError, ModelError, StartError  # noqa: E402
+from .errors import (  # noqa: E402
+    CheckpointError,
+    DataError,
+    FileFormatError,
+    GpnodeError,
+    ModelError,
+    StartError,
+    StorageError,
+    WorkerError,
+)
 from .forecast import Forecast, forecast  # noqa: E402
-from .inference import NUTS, Laplace, Lifted, fit  # noqa: E402
+from .inference import NUTS, Laplace, Lifted, fit, open_checkpoint  # noqa: E402
 from .likelihood import Identity, Log, Noise  # noqa: E402
 from .loo import compare, loo  # noqa: E402
 from .model import Around, Model  # noqa: E402
@@ -45,6 +54,7 @@ __all__ = [
     "NUTS",
     "Adaptive",
     "Around",
+    "CheckpointError",
     "DataError",
     "Dictionary",
     "Exponential",
@@ -72,9 +82,11 @@ __all__ = [
     "Posterior",
     "StartError",
     "Stiff",
+    "StorageError",
     "Sum",
     "TruncatedNormal",
     "Uniform",
+    "WorkerError",
     "bind",
     "compare",
     "diagnose",
@@ -84,6 +96,7 @@ __all__ = [
     "fourier",
     "kernels",
     "loo",
+    "open_checkpoint",
     "plots",
     "polynomial",
     "priors",
