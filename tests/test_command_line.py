@@ -143,7 +143,9 @@ def test_csv_with_options_is_the_same_problem_as_a_file(tmp_path, capsys):
     assert cli.run(["check", str(tmp_path / "decay.csv"), *arguments, "-q"]) == 0
     said = capsys.readouterr().out
     assert "takes about" in said
-    problem = cli.runs.problem_of(cli._parser().parse_args(["fit", str(tmp_path / "decay.csv"), "-o", "x", *arguments]))
+    problem = cli.fitting.problem_of(
+        cli._parser().parse_args(["fit", str(tmp_path / "decay.csv"), "-o", "x", *arguments])
+    )
     write_problem(problem.content, tmp_path / "problem.toml")
     assert read_problem(tmp_path / "problem.toml").model.describe() == problem.model.describe()
 

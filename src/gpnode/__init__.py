@@ -29,7 +29,7 @@ from .errors import (  # noqa: E402
     WorkerError,
 )
 from .forecast import Forecast, forecast  # noqa: E402
-from .inference import NUTS, Laplace, Lifted, fit, open_checkpoint  # noqa: E402
+from .inference import NUTS, FitOutcome, FitTask, Laplace, Lifted, fit, fit_many, open_checkpoint  # noqa: E402
 from .likelihood import Identity, Log, Noise  # noqa: E402
 from .loo import compare, loo  # noqa: E402
 from .model import Around, Model  # noqa: E402
@@ -60,6 +60,8 @@ __all__ = [
     "Exponential",
     "FileFormatError",
     "FinnishHorseshoe",
+    "FitOutcome",
+    "FitTask",
     "FixedGrid",
     "Forecast",
     "Gamma",
@@ -92,6 +94,7 @@ __all__ = [
     "diagnose",
     "equations",
     "fit",
+    "fit_many",
     "forecast",
     "fourier",
     "kernels",

@@ -41,6 +41,15 @@ def _call(function: Callable[..., Any], *arguments: Any) -> Any:
         return _Raised(error)
 
 
+class Serial(Executor):
+    """Runs each task at once in the thread that submits it."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
+        future: Future = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
 class Workers:
     """An executor that is renewed when its workers die. Use as a context: what was made here is shut down."""
 

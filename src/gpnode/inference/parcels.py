@@ -21,17 +21,26 @@ _lock = threading.Lock()
 
 
 class Parcel(Generic[T]):
-    """An object that is shared between threads, and copied to another process once."""
+    """An object that is shared between threads, and copied to another process.
 
-    def __init__(self, content: T) -> None:
-        self.content = content
+    If ``lasting``, the other process keeps the copy for parcels of the same content that follow.
+    """
+
+    def __init__(self, content: T, lasting: bool = True) -> None:
+        self.content, self._lasting = content, lasting
         self._packed: tuple[str, bytes] | None = None
 
-    def __reduce__(self) -> tuple[Any, tuple[str, bytes]]:
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        if not self._lasting:
+            return _unpack_once, (cloudpickle.dumps(self.content),)
         if self._packed is None:
             packed = cloudpickle.dumps(self.content)
             self._packed = hashlib.sha256(packed).hexdigest(), packed
         return _unpack, self._packed
+
+
+def _unpack_once(packed: bytes) -> Parcel[Any]:
+    return Parcel(cloudpickle.loads(packed), lasting=False)
 
 
 def _unpack(digest: str, packed: bytes) -> Parcel[Any]:

@@ -73,6 +73,15 @@ class Display:
         if self._plain and now - self._last_line > _LINE_EVERY:
             self._line(f"{stage}: {done}/{total} steps{self._left(now, done, total)}, {note}")
 
+    def items(self, done: int, total: int, failed: int) -> None:
+        """Show how many of many fits are done."""
+        note = f"{failed} failed" if failed else ""
+        self._bar.update(self._task, description="fitting", completed=done, total=total, note=note)
+        now = time.perf_counter()
+        if self._plain and (done == total or now - self._last_line > _LINE_EVERY):
+            self._line(f"{done} of {total} fits done{self._left(now, done, total)}{', ' + note if note else ''}")
+        self._first = (now, done) if self._first is None and done else self._first
+
     def _left(self, now: float, done: int, total: int) -> str:
         """How long it will take, once enough is done to tell."""
         since, before = self._first or (now, done)
