@@ -42,6 +42,7 @@ def place(tmp_path_factory):
 def test_a_fit_leaves_everything_needed_behind(place):
     folder = place / "lynx-hare" / "fit"
     assert {p.name for p in folder.iterdir()} == {
+        "checkpoint",
         "data.csv",
         "problem.toml",
         "posterior.nc",
@@ -64,7 +65,7 @@ def test_examples_are_complete_problems(name, tmp_path):
 def help_examples(capsys):
     """The example at the end of every command's --help."""
     found = []
-    for command in ("example", "check", "fit", "forecast", "diagnose", "compare", "export", "report"):
+    for command in ("example", "check", "fit", "resume", "forecast", "diagnose", "compare", "export", "report"):
         with pytest.raises(SystemExit):
             cli.run([command, "--help"])
         found.append(re.search(r"example: gpnode (.*)", capsys.readouterr().out)[1])
@@ -142,7 +143,9 @@ def test_csv_with_options_is_the_same_problem_as_a_file(tmp_path, capsys):
     assert cli.run(["check", str(tmp_path / "decay.csv"), *arguments, "-q"]) == 0
     said = capsys.readouterr().out
     assert "takes about" in said
-    problem = cli.runs.problem_of(cli._parser().parse_args(["fit", str(tmp_path / "decay.csv"), "-o", "x", *arguments]))
+    problem = cli.fitting.problem_of(
+        cli._parser().parse_args(["fit", str(tmp_path / "decay.csv"), "-o", "x", *arguments])
+    )
     write_problem(problem.content, tmp_path / "problem.toml")
     assert read_problem(tmp_path / "problem.toml").model.describe() == problem.model.describe()
 

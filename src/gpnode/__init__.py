@@ -18,9 +18,18 @@ from .data import Observations  # noqa: E402
 from .diagnostics import diagnose  # noqa: E402
 from .dynamics import Dictionary, KnownForm, Sum, fourier, polynomial, term  # noqa: E402
 from .equations import equations  # noqa: E402
-from .errors import DataError, FileFormatError, GpnodeError, ModelError, StartError  # noqa: E402
+from .errors import (  # noqa: E402
+    CheckpointError,
+    DataError,
+    FileFormatError,
+    GpnodeError,
+    ModelError,
+    StartError,
+    StorageError,
+    WorkerError,
+)
 from .forecast import Forecast, forecast  # noqa: E402
-from .inference import NUTS, Laplace, Lifted, fit  # noqa: E402
+from .inference import NUTS, FitOutcome, FitTask, Laplace, Lifted, fit, fit_many, open_checkpoint  # noqa: E402
 from .likelihood import Identity, Log, Noise  # noqa: E402
 from .loo import compare, loo  # noqa: E402
 from .model import Around, Model  # noqa: E402
@@ -45,11 +54,14 @@ __all__ = [
     "NUTS",
     "Adaptive",
     "Around",
+    "CheckpointError",
     "DataError",
     "Dictionary",
     "Exponential",
     "FileFormatError",
     "FinnishHorseshoe",
+    "FitOutcome",
+    "FitTask",
     "FixedGrid",
     "Forecast",
     "Gamma",
@@ -72,18 +84,22 @@ __all__ = [
     "Posterior",
     "StartError",
     "Stiff",
+    "StorageError",
     "Sum",
     "TruncatedNormal",
     "Uniform",
+    "WorkerError",
     "bind",
     "compare",
     "diagnose",
     "equations",
     "fit",
+    "fit_many",
     "forecast",
     "fourier",
     "kernels",
     "loo",
+    "open_checkpoint",
     "plots",
     "polynomial",
     "priors",

@@ -10,6 +10,7 @@ from numbers import Real
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
@@ -223,7 +224,8 @@ def _initial(model: Model, data: Observations) -> InitialStates:
             given = _initial_of(model, data, state, trajectory)
             if isinstance(given, dist.Distribution):
                 name = f"{state}.initial" if len(data.trajectories) == 1 else f"{state}.initial.{trajectory}"
-                priors[name] = given
+                # As arrays: plain numbers, which may come from the data, would be compiled into the code.
+                priors[name] = jax.tree.map(lambda number: jnp.asarray(number, dtype=float), given)
                 unknown.append((r, d, name))
             else:
                 known[r, d] = given

@@ -20,4 +20,16 @@ class StartError(GpnodeError, RuntimeError):
 
 
 class FileFormatError(GpnodeError, ValueError):
-    """A file is not a readable gpnode posterior."""
+    """A file is not one that gpnode wrote, or is damaged."""
+
+
+class StorageError(GpnodeError, RuntimeError):
+    """Results cannot be written: the disk is full, say, or the directory read-only."""
+
+
+class CheckpointError(GpnodeError, RuntimeError):
+    """A directory holds the checkpoint of another run, or none that can be gone on with."""
+
+
+class WorkerError(GpnodeError, RuntimeError):
+    """Workers keep dying on the same task."""

@@ -15,6 +15,7 @@ from . import kernels, priors
 from .data import Observations
 from .dynamics import Dictionary, Dynamics, KnownForm, Named, Sum, polynomial, term
 from .errors import DataError, ModelError
+from .files import write_text
 from .formula import Formula, parse, parse_equations
 from .inference import NUTS, Laplace, Lifted
 from .likelihood import Identity, Log, Noise
@@ -70,7 +71,7 @@ def write_problem(content: Mapping[str, Any], path: Path) -> None:
     lines: list[str] = []
     for section, entries in content.items():
         lines += [f"[{section}]", *(f"{_key(name)} = {_toml(value)}" for name, value in entries.items()), ""]
-    path.write_text("\n".join(lines), encoding="utf-8")
+    write_text(path, "\n".join(lines))
 
 
 def _key(name: str) -> str:

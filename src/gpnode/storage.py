@@ -18,6 +18,7 @@ from .binding import bind, fingerprint
 from .convergence import az
 from .data import Observations
 from .errors import FileFormatError, ModelError
+from .files import LARGEST_ARRAYS, cannot_write, make_folder, sync_folder
 from .model import Model
 from .posterior import Posterior
 from .problem import Problem
@@ -44,13 +45,16 @@ def to_arviz(posterior: Posterior) -> Any:
 def save(posterior: Posterior, path: Any) -> None:
     """Write beside the target, flush to disk, then rename, so that no half-written file is ever seen."""
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    aside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    make_folder(target.parent)
+    aside = target.with_name(f".{target.name}.part")
     try:
         to_arviz(posterior).to_netcdf(aside)
         with open(aside, "rb") as written:
             os.fsync(written.fileno())
         os.replace(aside, target)
+        sync_folder(target.parent)
+    except (OSError, RuntimeError) as error:  # RuntimeError is what HDF5 makes of a full disk when it closes a file
+        raise cannot_write(target, error) from error
     finally:
         aside.unlink(missing_ok=True)
 
@@ -80,6 +84,9 @@ def _read_groups(path: Path) -> dict[str, xr.Dataset]:
     try:
         idata = az.from_netcdf(path)
         wanted = ("posterior", "sample_stats", "observed_data", "unconstrained_posterior")
+        declared = sum(idata[name].nbytes for name in wanted)
+        if declared > LARGEST_ARRAYS:  # a small file can declare any size, and would get the memory for it
+            raise ValueError(f"it declares {declared} bytes, and at most {LARGEST_ARRAYS} are read")
         groups = {name: idata[name].load() for name in wanted}
         idata.close()
     except (OSError, KeyError, ValueError, AttributeError, RuntimeError) as error:
@@ -109,13 +116,16 @@ def _rebind(model: Model, data: Observations, record: dict[str, Any], raw: xr.Da
         )
     # The draws are in the units of their own run, which a renewed look at the data might not give to the last bit.
     problem = bind(dataclasses.replace(model, time_unit=record["start"]["time_unit"]), data)
-    if "nodes" not in raw or not problem.solver.follows_grid:
+    if "nodes" not in raw:
         return problem
-    return with_nodes(problem, raw["nodes"].to_numpy())
+    return on_grid(problem, raw["nodes"].to_numpy(), record["start"].get("solver", {}))
 
 
-def with_nodes(problem: Problem, nodes: np.ndarray) -> Problem:
-    """The problem on a grid laid earlier."""
+def on_grid(problem: Problem, nodes: np.ndarray, solver: dict[str, Any]) -> Problem:
+    """The problem on a grid laid earlier, with the settings the solver had there."""
+    problem = eqx.tree_at(lambda p: p.solver, problem, dataclasses.replace(problem.solver, **solver))
+    if not problem.solver.follows_grid:
+        return problem
     blocks = []
     for block in problem.measured:
         times = np.asarray(problem.nodes)[block.trajectory][np.asarray(block.rows)]

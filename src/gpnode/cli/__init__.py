@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from ..errors import GpnodeError
-from . import checking, examples, runs, studies
-from .exits import BAD_INPUT, EXIT_CODES, INTERRUPTED
+from . import checking, examples, fitting, runs, studies
+from .exits import BAD_INPUT, EXIT_CODES, INTERRUPTED, TERMINATED, Terminated, ending_gently
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -21,11 +21,15 @@ def run(arguments: Sequence[str]) -> int:
     """Run a command and return its exit code; bad input is one line on standard error."""
     options = _parser().parse_args(arguments)
     try:
-        return int(options.execute(options))
+        with ending_gently():
+            return int(options.execute(options))
     except GpnodeError as error:
         print(f"gpnode: {error}", file=sys.stderr)
     except OSError as error:
         print(f"gpnode: {error.strerror or error}: {error.filename or ''}".rstrip(": "), file=sys.stderr)
+    except Terminated:
+        print("gpnode: terminated", file=sys.stderr)
+        return TERMINATED
     except KeyboardInterrupt:
         print("gpnode: interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -41,6 +45,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"gpnode {version('gpnode')}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for module in (examples, checking, runs, studies):
+    for module in (examples, checking, fitting, runs, studies):
         module.add_commands(commands)
     return parser

@@ -13,7 +13,7 @@ import numpy as np
 from ..data import Observations
 from ..posterior import Posterior
 from .exits import OK, add_command
-from .runs import add_problem_arguments, problem_of
+from .fitting import add_problem_arguments, problem_of
 
 _ROUNDS, _WORK_A_ROUND, _SET_UP = 2900, 45.0, 30.0  # of the default sampler; gradients in a round; seconds
 

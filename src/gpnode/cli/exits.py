@@ -3,11 +3,36 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
-OK, BAD_INPUT, NOT_CONVERGED, INTERRUPTED = 0, 1, 2, 130
-EXIT_CODES = "exit codes: 0 fine, 1 bad input, 2 not converged, 130 interrupted"
+OK, BAD_INPUT, NOT_CONVERGED, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
+EXIT_CODES = "exit codes: 0 fine, 1 bad input or no room, 2 not converged, 130 interrupted, 143 terminated"
+
+
+class Terminated(KeyboardInterrupt):
+    """The process was asked to end (SIGTERM); handled like Ctrl-C, but for the exit code."""
+
+
+@contextmanager
+def ending_gently() -> Iterator[None]:
+    """Turn SIGTERM into :class:`Terminated` while the context lasts."""
+
+    def end(signum: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    if threading.current_thread() is not threading.main_thread():  # only the main thread is told of signals
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def add_command(

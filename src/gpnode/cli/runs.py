@@ -1,35 +1,25 @@
-"""Commands on problems and their results: fit, forecast, diagnose, compare, export, report."""
+"""Commands on the results of a fit: forecast, diagnose, compare, export, report."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 from ..diagnostics import Verdict
 from ..errors import ModelError
+from ..files import write_text
+from ..inference import open_checkpoint
 from ..posterior import Posterior
-from ..problem_file import ProblemFile, read_problem, write_problem
+from ..problem_file import ProblemFile, read_problem
 from .exits import NOT_CONVERGED, OK, add_command
+
+CHECKPOINT = "checkpoint"  # directory of the run inside the directory of results
 
 
 def add_commands(commands: Any) -> None:
     """Add the commands of this module."""
-    fit = add_command(
-        commands,
-        "fit",
-        "infer equations and forecasts from measurements",
-        "gpnode fit lynx-hare/problem.toml -o lynx-hare/fit",
-        _fit,
-    )
-    add_problem_arguments(fit)
-    fit.add_argument("-o", "--output", type=Path, required=True, help="directory for results")
-    fit.add_argument("--seed", type=int, help="seed of the chains; by default that of the problem, or 0")
-    fit.add_argument("-q", "--quiet", action="store_true", help="no progress")
-    fit.add_argument("--json", action="store_true", help="print the verdict as JSON")
-
     forecast = add_command(
         commands,
         "forecast",
@@ -75,44 +65,16 @@ def add_commands(commands: Any) -> None:
     report.add_argument("-o", "--output", type=Path, help="file to write; by default report.html beside the fit")
 
 
-def add_problem_arguments(parser: argparse.ArgumentParser) -> None:
-    """How a problem is given: a TOML file, or a CSV file with options."""
-    parser.add_argument("problem", type=Path, help="problem.toml, or a CSV file with the options below")
-    parser.add_argument("--time", help="column of times (default: time)")
-    parser.add_argument("--time-unit", help="such as day")
-    parser.add_argument("--equation", action="append", help='such as "dS/dt = -beta*S*I"; once for each state')
-    parser.add_argument(
-        "--prior", action="append", default=[], metavar="NAME=PRIOR", help='such as "beta=LogNormal(0, 1)"'
-    )
-    parser.add_argument("--degree", type=int, help="degree of the dictionary, where no equations are given")
-    parser.add_argument("--log", action="store_true", help="noise is multiplicative")
-    parser.add_argument("--no-gp", action="store_true", help="no Gaussian process on top of the equations")
+def load_run(folder: Path) -> tuple[Posterior, ProblemFile]:
+    """The posterior in a directory of results, with its model; of a run that has not ended, the draws so far."""
+    problem = read_problem(folder / "problem.toml")
+    if not (folder / "posterior.nc").exists() and (folder / CHECKPOINT).exists():
+        return open_checkpoint(folder / CHECKPOINT, problem.model, problem.data), problem
+    return Posterior.load(folder / "posterior.nc", problem.model), problem
 
 
-def problem_of(options: argparse.Namespace) -> ProblemFile:
-    """The problem the arguments describe."""
-    if options.problem.suffix.lower() == ".toml":
-        given = (options.time, options.time_unit, options.equation, options.degree)
-        if any(value is not None for value in given) or options.prior or options.log or options.no_gp:
-            raise ModelError("a problem file says everything itself; give options only with a CSV file.")
-        return read_problem(options.problem)
-    content: dict[str, Any] = {"data": {"file": options.problem.name}, "model": {}}
-    content["data"] |= {k: v for k, v in (("time", options.time), ("time_unit", options.time_unit)) if v}
-    if options.equation:
-        content["model"]["equations"] = options.equation
-        content["parameters"] = dict(_pair(text, "--prior") for text in options.prior)
-    elif options.prior:
-        raise ModelError("--prior is for --equation.")
-    if options.degree is not None:
-        content["model"]["degree"] = options.degree
-    if options.log:
-        content["transform"] = {"kind": "log"}
-    if options.no_gp:
-        content["kernel"] = {"kind": "none"}
-    return read_problem(options.problem, content)
-
-
-def _pair(text: str, option: str) -> tuple[str, Any]:
+def pair(text: str, option: str) -> tuple[str, Any]:
+    """Name and value of an option such as ``hare=20``; numbers as numbers."""
     name, separator, value = text.partition("=")
     if not separator or not name.strip():
         raise ModelError(f"{option} must look like NAME=VALUE; got {text!r:.80}.")
@@ -120,48 +82,6 @@ def _pair(text: str, option: str) -> tuple[str, Any]:
         return name.strip(), float(value)
     except ValueError:
         return name.strip(), value.strip()
-
-
-def load_run(folder: Path) -> tuple[Posterior, ProblemFile]:
-    """The posterior in a directory of results, with its model."""
-    problem = read_problem(folder / "problem.toml")
-    return Posterior.load(folder / "posterior.nc", problem.model), problem
-
-
-def _fit(options: argparse.Namespace) -> int:
-    import matplotlib.pyplot as plt
-
-    from ..inference import fit
-    from ..report import write_report
-
-    plt.switch_backend("Agg")
-    problem = problem_of(options)
-    folder: Path = options.output
-    folder.mkdir(parents=True, exist_ok=True)
-    _keep_problem(problem, folder)
-    seed = problem.seed if options.seed is None else options.seed
-    posterior = fit(problem.model, problem.data, method=problem.method, seed=seed, progress=not options.quiet)
-    posterior.save(folder / "posterior.nc")
-    (folder / "equations.txt").write_text(f"{posterior.equations()}\n", encoding="utf-8")
-    write_report(posterior, folder / "report.html")
-    verdict = posterior.diagnose()
-    if options.json:
-        print(json.dumps(_verdict_as_json(verdict)))
-    else:
-        print(posterior.equations(), "\n")
-        print(verdict)
-        print(f"\nopen {folder / 'report.html'} in a browser")
-    return OK if verdict.converged else NOT_CONVERGED
-
-
-def _keep_problem(problem: ProblemFile, folder: Path) -> None:
-    """Copy what was run beside its results, so that the directory stands by itself."""
-    target = folder / problem.data_file.name
-    if target.resolve() != problem.data_file.resolve():
-        shutil.copyfile(problem.data_file, target)
-    content = dict(problem.content)
-    content["data"] = {**content["data"], "file": target.name}
-    write_problem(content, folder / "problem.toml")
 
 
 def _forecast(options: argparse.Namespace) -> int:
@@ -181,7 +101,7 @@ def _forecast(options: argparse.Namespace) -> int:
     start = posterior.data.start[name]
     if not options.until > start:
         raise ModelError(f"--until must be after the start, {start:g}.")
-    initial = dict(_pair(text, "--initial") for text in options.initial) or None
+    initial = dict(pair(text, "--initial") for text in options.initial) or None
     if initial and not all(isinstance(v, float) for v in initial.values()):
         raise ModelError("--initial takes numbers, such as hare=20.")
     found = forecast(
@@ -196,14 +116,15 @@ def _forecast(options: argparse.Namespace) -> int:
     if options.output is None:
         print(table, end="")
     else:
-        options.output.write_text(table, encoding="utf-8")
+        write_text(options.output, table)
         print(f"written: {options.output}")
     if found.failures:
         print(f"{found.failures} draws could not be solved and were left out")
     return OK
 
 
-def _verdict_as_json(verdict: Verdict) -> dict[str, Any]:
+def verdict_as_json(verdict: Verdict) -> dict[str, Any]:
+    """A verdict in a form JSON can hold."""
     return {
         "converged": verdict.converged,
         "checks": [
@@ -215,7 +136,7 @@ def _verdict_as_json(verdict: Verdict) -> dict[str, Any]:
 def _diagnose(options: argparse.Namespace) -> int:
     posterior, _ = load_run(options.run)
     verdict = posterior.diagnose()
-    print(json.dumps(_verdict_as_json(verdict)) if options.json else verdict)
+    print(json.dumps(verdict_as_json(verdict)) if options.json else verdict)
     return OK if verdict.converged else NOT_CONVERGED
 
 

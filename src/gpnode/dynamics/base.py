@@ -64,6 +64,26 @@ def _constants(traced: Any) -> Iterator[Any]:
         yield from (c for p in step.params.values() if hasattr(p, "jaxpr") for c in _constants(p))
 
 
+class SharedFunction:
+    """A user's function that equals any other which computes the same.
+
+    Compiled code is kept by what it was compiled from. Functions alone would differ each time a problem
+    is read from its file or reaches another process, and the same code be compiled, and kept, again and again.
+    """
+
+    def __init__(self, function: Callable[..., Any], digest: str) -> None:
+        self.function, self.digest = function, digest
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.function(*arguments)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SharedFunction) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
 class BoundDynamics(eqx.Module):
     """Dynamics on scaled states, ready to be solved."""
 

@@ -136,7 +136,7 @@ class Dictionary(Dynamics):
             all_states=states,
             states=self.states,
             inputs=self.inputs,
-            terms=terms,
+            terms=tuple(t.shared(self.inputs) for t in terms),
             free=tuple((int(i), int(k)) for i, k in where),
             fixed=tuple((int(i), int(k)) for i, k in np.argwhere(known != 0)),
         )

@@ -16,7 +16,7 @@ from ..errors import ModelError
 from ..kernels import describe_hyper
 from ..parameters import Block, Independent, Values
 from ..scaling import Scaling
-from .base import BoundDynamics, Dynamics, Named, traced_digest
+from .base import BoundDynamics, Dynamics, Named, SharedFunction, traced_digest
 
 
 class KnownForm(Dynamics):
@@ -58,7 +58,11 @@ class KnownForm(Dynamics):
         self._check(states)
         free = {prefix + n: p for n, p in self.priors.items() if isinstance(p, dist.Distribution)}
         fixed = {n: float(p) for n, p in self.priors.items() if not isinstance(p, dist.Distribution)}
-        return BoundKnownForm(Independent(free), fixed, scaling, self.f, states, self.states, prefix)
+        f = SharedFunction(self.f, self._digest(states))
+        return BoundKnownForm(Independent(free), fixed, scaling, f, states, self.states, prefix)
+
+    def _digest(self, states: tuple[str, ...]) -> str:
+        return traced_digest(lambda t, x, p: self.f(t["t"], x, p), ("t",), states, self.priors)
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -74,7 +78,7 @@ class KnownForm(Dynamics):
             "kind": "known-form",
             "states": list(self.states),
             "function": getattr(self.f, "__name__", type(self.f).__name__),
-            "digest": traced_digest(lambda t, x, p: self.f(t["t"], x, p), ("t",), states, self.priors),
+            "digest": self._digest(states),
             "priors": {n: describe_hyper(p) for n, p in self.priors.items()},
         }
 
@@ -112,7 +116,7 @@ class BoundKnownForm(BoundDynamics):
     block: Independent
     fixed: dict[str, float]
     scaling: Scaling
-    f: Callable[..., Mapping[str, Any]] = eqx.field(static=True)
+    f: SharedFunction = eqx.field(static=True)
     all_states: tuple[str, ...] = eqx.field(static=True)
     states: tuple[str, ...] = eqx.field(static=True)
     prefix: str = eqx.field(static=True)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import ModelError
-from .base import Named
+from .base import Named, SharedFunction, traced_digest
 
 
 class Term(ABC):
@@ -28,6 +28,10 @@ class Term(ABC):
     @abstractmethod
     def magnitude(self, state_scale: dict[str, float]) -> float:
         """Characteristic size: one unit of coefficient times this is one unit of slope."""
+
+    def shared(self, states: tuple[str, ...]) -> Term:
+        """The same term, equal to any other that computes the same from ``states``."""
+        return self
 
     def scaled(self, x: Named, state_scale: dict[str, Any], magnitude: Any) -> Any:
         """Value over its magnitude, at scaled states ``x``."""
@@ -87,6 +91,10 @@ class CustomTerm(Term):
 
     def __call__(self, x: Named) -> Any:
         return self.function(x)
+
+    def shared(self, states: tuple[str, ...]) -> CustomTerm:
+        digest = traced_digest(lambda x: {self.name: self.function(x)}, states)
+        return CustomTerm(self.name, SharedFunction(self.function, digest))
 
     def magnitude(self, state_scale: dict[str, float]) -> float:
         # Its root mean square over states between zero and their largest values, on a fixed cloud of points.

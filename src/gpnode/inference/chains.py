@@ -1,15 +1,14 @@
 """Running chains as folds over chunks, on any executor.
 
 A chunk is a pure function of a state. Who runs it, and how long it is, does not change a bit
-of the result, so that progress, interruption and parallel runs are all the same thing.
+of the result, so that progress, interruption, checkpoints and parallel runs are all the same thing.
 """
 
 from __future__ import annotations
 
-import os
+import dataclasses
 import time
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from types import ModuleType
 
@@ -18,13 +17,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from threadpoolctl import threadpool_limits
 
 from ..problem import Problem
+from ..solvers import Status
 from . import gibbs, nuts
+from .executors import ExecutorChoice, Task, Workers, one_blas_thread, work_off
 from .frame import Frame
 from .gibbs import Lifted
 from .nuts import NUTS
+from .parcels import Parcel
+from .traces import MemoryTrace, Trace, as_rows
 
 Sampler = NUTS | Lifted
 State = nuts.State | gibbs.State
@@ -37,13 +39,17 @@ _SECONDS = 1.5  # aim for a chunk, so that progress shows and an interrupt is an
 
 @dataclass
 class Chain:
-    """One chain: where it is, and what it has left behind since the warm-up ended."""
+    """One chain: where it is, and what it has left behind since the warm-up ended.
+
+    ``warmup_failures`` (statuses,) counts steps of the warm-up by the status of their solves.
+    """
 
     index: int
     frame: Frame
     state: State
-    kept: list[Transition] = field(default_factory=list)
-    warmup_failures: list[np.ndarray] = field(default_factory=list)
+    trace: Trace = field(default_factory=MemoryTrace)
+    warmup_failures: np.ndarray = field(default_factory=lambda: np.zeros(len(Status), dtype=int))
+    divergences: int = 0
     done: int = 0
     seconds: float = 0.0
 
@@ -53,22 +59,14 @@ class Chain:
         count = _FIRST if pace is None else int(np.clip(_SECONDS / max(pace, 1e-9), 1, _ROOM))
         return min(count, total - self.done)
 
-    def absorb(self, state: State, transitions: Transition, seconds: float, count: int, warmup: int) -> None:
+    def absorb(self, state: State, rows: np.ndarray, seconds: float, warmup: int) -> None:
         """Take in a finished chunk; only steps after the warm-up are kept."""
-        warm = int(np.clip(warmup - self.done, 0, count))
-        arrays = jax.tree.map(lambda a: np.asarray(a[:count]), transitions)
-        self.warmup_failures.append(arrays.failure[:warm])
-        if warm < count:
-            self.kept.append(jax.tree.map(lambda a: a[warm:], arrays))
-        self.state, self.done, self.seconds = state, self.done + count, self.seconds + seconds
-
-    @property
-    def num_kept(self) -> int:
-        return sum(t.draw.shape[0] for t in self.kept)
-
-    def transitions(self, first: int) -> Transition:
-        """The first kept steps, joined."""
-        return jax.tree.map(lambda *parts: np.concatenate(parts)[:first], *self.kept)
+        warm = int(np.clip(warmup - self.done, 0, len(rows)))
+        if warm < len(rows):
+            self.trace.append(rows[warm:])
+        self.warmup_failures += np.bincount(rows["failure"][:warm], minlength=len(Status))
+        self.divergences += int(rows["diverging"][warm:].sum())
+        self.state, self.done, self.seconds = state, self.done + len(rows), self.seconds + seconds
 
 
 def start_chains(
@@ -76,9 +74,19 @@ def start_chains(
 ) -> list[Chain]:
     """Chains before their first step. A chain's key depends on its index alone."""
     return [
-        Chain(i, frame, _kernel(settings).init(problem, frame, jnp.asarray(z), jax.random.fold_in(key, i), settings))
+        Chain(i, frame, first_state(problem, frame, z, jax.random.fold_in(key, i), settings))
         for i, (frame, z) in enumerate(zip(frames, starts, strict=True))
     ]
+
+
+def first_state(problem: Problem, frame: Frame, z: np.ndarray, key: Array, settings: Sampler) -> State:
+    """The sampler's state before the first step from ``z``, in the types it has when read from a file."""
+    return jax.tree.map(_plain, _kernel(settings).init(problem, frame, jnp.asarray(z), key, settings))
+
+
+def _plain(leaf: Array) -> Array:
+    is_key = jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return leaf if is_key else jnp.asarray(np.asarray(leaf))
 
 
 def run_chains(
@@ -86,69 +94,52 @@ def run_chains(
     chains: list[Chain],
     settings: Sampler,
     on_progress: Callable[[list[Chain]], None],
-    executor: Executor | None = None,
-) -> bool:
-    """Advance all chains to the end. Returns False if interrupted; the chains then hold what there is.
+    executor: ExecutorChoice = None,
+    keep: Callable[[Chain], None] = lambda chain: None,
+) -> None:
+    """Advance all chains to the end; ``keep`` is called with each chain that has come a chunk further.
 
-    Without an executor, chains run side by side in threads, one per core.
+    Without an executor, chains run side by side in threads, one per core. When interrupted, chunks under way are
+    still taken in before the interrupt is raised again.
     """
-    own = None if executor else ThreadPoolExecutor(min(len(chains), _cores()))
-    pool = executor or own
-    assert pool is not None
     total = settings.warmup + settings.draws
-    running: dict[Future, tuple[Chain, int]] = {}
+    # These numbers do not enter a step; left in, code would be compiled anew for each of them.
+    parcel = Parcel((problem, dataclasses.replace(settings, draws=_ROOM, chains=1)))
 
-    def submit(chain: Chain) -> None:
+    def next_chunk(chain: Chain) -> Task | None:
         count = chain.next_count(total)
-        if count > 0:
-            future = pool.submit(_run_chunk, problem, chain.frame, chain.state, count, settings)
-            running[future] = (chain, count)
+        return Task(chain, run_chunk, (parcel, chain.frame, chain.state, count)) if count > 0 else None
 
-    def absorb(finished: set[Future]) -> list[Chain]:
-        ready = []
-        for future in finished:
-            chain, count = running.pop(future)
-            state, transitions, seconds = future.result()
-            chain.absorb(state, transitions, seconds, count, settings.warmup)
-            ready.append(chain)
-        return ready
+    def absorb(chain: Chain, result: tuple[State, np.ndarray, float]) -> Task | None:
+        chain.absorb(*result, settings.warmup)
+        keep(chain)
+        return next_chunk(chain)
 
-    # A second thread of the linear algebra library would only wait, at full speed, for the next small matrix.
-    limits = threadpool_limits(1, user_api="blas")
-    try:
-        for chain in chains:
-            submit(chain)
-        while running:
-            finished, _ = wait(running, return_when=FIRST_COMPLETED)
-            for chain in absorb(finished):
-                submit(chain)
-            on_progress(chains)
-        return True
-    except KeyboardInterrupt:
-        for future in [f for f in running if f.cancel()]:
-            running.pop(future)
-        absorb(set(wait(running).done))
-        return False
-    finally:
-        if own is not None:
-            own.shutdown(cancel_futures=True)
-        limits.restore_original_limits()
+    def fail(chain: Chain, error: Exception) -> None:
+        raise error
 
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with one_blas_thread(), Workers(executor, len(chains)) as workers:
+        first = [task for task in map(next_chunk, chains) if task is not None]
+        work_off(workers, first, absorb, fail, lambda: on_progress(chains))
 
 
 def _kernel(settings: Sampler) -> ModuleType:
     return nuts if isinstance(settings, NUTS) else gibbs
 
 
-def _run_chunk(
-    problem: Problem, frame: Frame, state: State, count: int, settings: Sampler
-) -> tuple[State, Transition, float]:
+def run_chunk(
+    parcel: Parcel[tuple[Problem, Sampler]], frame: Frame, state: State, count: int
+) -> tuple[State, np.ndarray, float]:
+    """``count`` steps from ``state``: the state after them, what they left behind, and how long they took.
+
+    A worker in any process may call this, any number of times, with the same result.
+    """
+    problem, settings = parcel.content
     begun = time.perf_counter()
-    result = jax.block_until_ready(chunk(problem, frame, state, jnp.asarray(count), settings, _ROOM))
-    return *result, time.perf_counter() - begun
+    with one_blas_thread():
+        state, kept = jax.block_until_ready(chunk(problem, frame, state, jnp.asarray(count), settings, _ROOM))
+    rows = as_rows(jax.tree.map(lambda a: np.asarray(a)[:count], kept))
+    return state, rows, time.perf_counter() - begun
 
 
 @eqx.filter_jit

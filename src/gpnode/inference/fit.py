@@ -2,60 +2,40 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import platform
 import time
-from concurrent.futures import Executor
-from dataclasses import dataclass
-from importlib.metadata import version
-from typing import Any
+from contextlib import ExitStack
+from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 from jax import Array
 
 from ..binding import bind, fingerprint
-from ..convergence import pareto_k
 from ..data import Observations
-from ..likelihood import RELATIVE_JITTER
+from ..errors import CheckpointError
 from ..model import Model
-from ..posterior import Posterior, spread_out
-from ..problem import Problem, log_densities, report_draws
-from ..solvers import Status
-from ..storage import FORMAT
-from .chains import Sampler, run_chains, start_chains
+from ..posterior import Posterior
+from .assembly import Laplace, Method, Sampled, assemble, from_chains, from_laplace
+from .chains import Chain, Sampler, run_chains, start_chains
+from .checkpoint import Checkpoint, check_same, load_start, new_run, read_chain, read_run
+from .executors import ExecutorChoice
 from .gibbs import Lifted
 from .nuts import NUTS
 from .progress import Display
-from .start import Start, disperse, find_start
+from .start import Start, disperse, find_start, frames_of
 
-_HARMLESS = 0.02  # nats
-_ACCURACY_DRAWS = 100
 _LONGEST_LIFTED = 1000  # measurements in a block
-
-
-@dataclass(frozen=True)
-class Laplace:
-    """Highest posterior density and a normal approximation around it: seconds instead of minutes."""
-
-    draws: int = 2000
-
-    def __post_init__(self) -> None:
-        if self.draws < 50:
-            raise ValueError(f"draws must be at least 50; got {self.draws}.")
 
 
 def fit(
     model: Model,
     data: Observations,
     *,
-    method: Lifted | NUTS | Laplace | None = None,
+    method: Method | None = None,
     seed: int = 0,
     progress: bool = True,
-    executor: Executor | None = None,
+    executor: ExecutorChoice = None,
+    checkpoint: str | Path | None = None,
 ) -> Posterior:
     """Infer the model's unknowns from the data, from cold.
 
@@ -72,150 +52,131 @@ def fit(
     progress
         Show stages, draws, time left, divergences and the worst R-hat on standard error.
     executor
-        Where chunks of chains run; any ``concurrent.futures.Executor``.
+        Where chunks of chains run: any ``concurrent.futures.Executor``, or a function that makes one, which is
+        called again if its workers die. By default threads of this process, one per core. The numbers are the same.
+    checkpoint
+        A directory to keep the run in, chunk by chunk. The same call goes on where an earlier one stopped, however
+        it stopped, and ends with the same numbers as without a stop. A finished run goes on if asked for more draws.
 
-    Ctrl-C after the warm-up returns the draws so far, marked as interrupted.
+    Ctrl-C stops after the chunks under way. With a checkpoint nothing is lost, and ``KeyboardInterrupt`` is raised;
+    without one, the draws after the warm-up are returned, marked as interrupted.
     """
-    if not isinstance(method, Lifted | NUTS | Laplace | None):
+    if not isinstance(method, Method | None):
         raise TypeError(f"method must be gpnode.Lifted(...), gpnode.NUTS(...) or gpnode.Laplace(...); got {method!r}.")
-    begun = time.perf_counter()
-    identity = {"fingerprint": fingerprint(model, data), "model": model.describe()}
-    start_key, spread_key, chain_key = jax.random.split(jax.random.key(seed), 3)
     with Display(progress) as display:
+        return run_fit(model, data, method or default_method(data), seed, display, executor, checkpoint)
+
+
+def run_fit(
+    model: Model,
+    data: Observations,
+    method: Method,
+    seed: int,
+    display: Display,
+    executor: ExecutorChoice,
+    checkpoint: str | Path | None,
+) -> Posterior:
+    """As :func:`fit`, on a display that is already there."""
+    begun = time.perf_counter()
+    with ExitStack() as stack:
+        kept: Checkpoint | None = None
+        if checkpoint is not None:
+            run = new_run(fingerprint(model, data), seed, method)
+            kept = stack.enter_context(Checkpoint(Path(checkpoint), run))
+        start_key, spread_key, chain_key = jax.random.split(jax.random.key(seed), 3)
         display.say("reading the data")
-        problem = bind(model, data)
-        method = _default_method(problem) if method is None else method
-        start = find_start(problem, start_key, display.say)
+        start, points = _find_or_load_start(model, data, method, (start_key, spread_key), display, kept)
         if isinstance(method, Laplace):
-            unconstrained, stats, details = _laplace(start, method, chain_key, display)
+            display.say("drawing from the approximation")
+            sampled = from_laplace(start, method, chain_key)
         else:
-            unconstrained, stats, details = _sample(start, method, spread_key, chain_key, display, executor)
+            sampled = _sample(start, points, method, chain_key, display, executor, kept)
         display.say("checking the solver's accuracy")
-        accuracy = _accuracy(start.problem, unconstrained)
-    record = {
-        "format": FORMAT,
-        "method": type(method).__name__.lower(),
-        "settings": dataclasses.asdict(method),
-        "seed": seed,
-        **identity,
-        "start_times": dict(data.start),
-        "time_unit": data.time_unit,
-        "relative_jitter": RELATIVE_JITTER,
-        "start": _describe_start(start),
-        "accuracy": accuracy,
-        "constants": {n: np.asarray(m).tolist() for n, m in start.problem.dynamics.constants().items()},
-        "seconds": time.perf_counter() - begun,
-        "versions": _versions(),
-        **details,
-    }
-    # Through JSON and back, so that a fresh posterior and a loaded one hold equal records.
-    return Posterior(
-        draws=_dataset(start.problem, unconstrained),
-        stats=stats,
-        unconstrained=unconstrained,
-        data=data,
-        record=_jsonable(record),
-        model=model,
-        problem=start.problem,
-    )
+        return assemble(model, data, method, seed, start, sampled, time.perf_counter() - begun)
 
 
-def _default_method(problem: Problem) -> Lifted | NUTS:
+def default_method(data: Observations) -> Lifted | NUTS:
     """The lifted sampler, unless a block of data is too long for the dense whitening it needs."""
-    return Lifted() if max(b.y.size for b in problem.measured) <= _LONGEST_LIFTED else NUTS()
+    return Lifted() if max(s.times.size for s in data.series) <= _LONGEST_LIFTED else NUTS()
+
+
+def open_checkpoint(folder: str | Path, model: Model, data: Observations) -> Posterior:
+    """The posterior of the draws that are in a checkpoint so far, marked as interrupted if there are more to come.
+
+    The run may go on meanwhile.
+    """
+    folder = Path(folder)
+    run = read_run(folder)
+    if run is None:
+        raise CheckpointError(f"there is no checkpoint in {folder}.")
+    check_same(folder, new_run(fingerprint(model, data), run.seed, run.method))
+    loaded = load_start(folder, model, data)
+    if loaded is None:
+        raise CheckpointError(f"the run in {folder} has no draws yet: it is still looking for a start.")
+    start, points = loaded
+    method = run.method
+    if isinstance(method, Laplace):
+        _, _, key = jax.random.split(jax.random.key(run.seed), 3)
+        return assemble(model, data, method, run.seed, start, from_laplace(start, method, key), 0.0)
+    chains = [read_chain(folder, i, method.warmup) for i in range(len(points))]
+    count = min(method.draws, *(0 if c is None else c[1].count for c in chains))
+    if count == 0:
+        done = min(0 if c is None else int(c[0]["done"]) for c in chains)
+        raise CheckpointError(
+            f"the run in {folder} has no draws yet: {done} of {method.warmup} steps of the warm-up are done."
+        )
+    rows = [c[1].read()[:count] for c in chains if c is not None]
+    failures = np.sum([c[0]["warmup_failures"] for c in chains if c is not None], axis=0)
+    seconds = sum(float(c[0]["seconds"]) for c in chains if c is not None)
+    sampled = from_chains(rows, failures, interrupted=count < method.draws)
+    return assemble(model, data, method, run.seed, start, sampled, seconds)
+
+
+def _find_or_load_start(
+    model: Model,
+    data: Observations,
+    method: Method,
+    keys: tuple[Array, Array],
+    display: Display,
+    kept: Checkpoint | None,
+) -> tuple[Start, list[np.ndarray]]:
+    """Where chains begin, in the coordinates of their modes: from the checkpoint, or by a search."""
+    loaded = None if kept is None else kept.load_start(model, data)
+    if loaded is not None:
+        return loaded
+    start = find_start(bind(model, data), keys[0], display.say)
+    points = [] if isinstance(method, Laplace) else disperse(start, method.chains, keys[1])
+    if kept is not None:
+        kept.save_start(start, points)
+    return start, points
 
 
 def _sample(
-    start: Start, settings: Sampler, spread_key: Array, chain_key: Array, display: Display, executor: Executor | None
-) -> tuple[np.ndarray, xr.Dataset, dict[str, Any]]:
+    start: Start,
+    points: list[np.ndarray],
+    settings: Sampler,
+    key: Array,
+    display: Display,
+    executor: ExecutorChoice,
+    kept: Checkpoint | None,
+) -> Sampled:
     display.say("compiling the sampler")
-    frames, points = disperse(start, settings.chains, spread_key)
-    chains = start_chains(start.problem, frames, points, chain_key, settings)
-    complete = run_chains(start.problem, chains, settings, lambda c: display.chains(c, settings), executor)
-    count = min(chain.num_kept for chain in chains)
-    if count == 0:
-        raise KeyboardInterrupt
-    kept = [chain.transitions(count) for chain in chains]
-    names = [n for n in kept[0]._fields if n != "draw"]
-    stats = xr.Dataset({n: (("chain", "draw"), np.stack([getattr(k, n) for k in kept])) for n in names})
-    details = {
-        "solver_failures": _count_failures(stats["failure"].to_numpy()),
-        "warmup_failures": _count_failures(np.concatenate([f for c in chains for f in c.warmup_failures])),
-        "interrupted": not complete,
-    }
-    return np.stack([k.draw for k in kept]), stats, details
+    chains = start_chains(start.problem, frames_of(start, settings.chains), points, key, settings)
+    if kept is not None:
+        for chain in chains:
+            kept.restore(chain, settings.warmup)
+    keep = _forget if kept is None else kept.keep
+    complete = True
+    try:
+        run_chains(start.problem, chains, settings, lambda c: display.chains(c, settings), executor, keep)
+    except KeyboardInterrupt:
+        if kept is not None or not all(chain.trace.count for chain in chains):
+            raise
+        complete = False
+    count = min(settings.draws, *(chain.trace.count for chain in chains))
+    rows = [chain.trace.read()[:count] for chain in chains]
+    return from_chains(rows, np.sum([c.warmup_failures for c in chains], axis=0), interrupted=not complete)
 
 
-def _laplace(
-    start: Start, settings: Laplace, key: Array, display: Display
-) -> tuple[np.ndarray, xr.Dataset, dict[str, Any]]:
-    """Draws from the normal approximation at the best mode, and how well it fits the density."""
-    display.say("drawing from the approximation")
-    mode = start.modes[0]
-    z = np.asarray(jax.random.normal(key, (settings.draws, mode.centre.size)))
-    draws = mode.centre + z @ mode.spread.T
-    values, status = (np.asarray(a) for a in log_densities(start.problem, jnp.asarray(draws)))
-    log_weights = values + 0.5 * (z**2).sum(axis=1)
-    sound = np.isfinite(log_weights)
-    # Where more than a few draws cannot even be solved, the approximation reaches beyond the posterior.
-    k = pareto_k(log_weights[sound]) if sound.mean() > 0.99 else np.inf
-    stats = xr.Dataset({"log_density": (("chain", "draw"), values[None]), "failure": (("chain", "draw"), status[None])})
-    details = {
-        "solver_failures": _count_failures(status),
-        "laplace": {"pareto_k": k, "log_evidence": mode.log_evidence, "map": _map_values(start.problem, mode.centre)},
-    }
-    return draws[None], stats, details
-
-
-def _map_values(problem: Problem, centre: np.ndarray) -> dict[str, Any]:
-    """Parameters in user units at the mode of the unconstrained density."""
-    found = report_draws(problem, jnp.asarray(centre)[None, None])
-    return {name: np.asarray(value[0, 0]).tolist() for name, value in found.items()}
-
-
-def _accuracy(problem: Problem, unconstrained: np.ndarray) -> dict[str, Any] | None:
-    """Compare log densities with those of a tight adaptive solve, on draws spread over the run."""
-    if not problem.solver.follows_grid:
-        return None
-    chosen = jnp.asarray(spread_out(unconstrained, _ACCURACY_DRAWS))
-    used, exact = (np.asarray(log_densities(p, chosen)[0]) for p in (problem, problem.tightly_solved()))
-    sound = np.isfinite(used)
-    difference = np.where(sound, exact, 0.0) - np.where(sound, used, 0.0)
-    largest = float(np.abs(difference).max())
-    # Weights that differ by so little cannot bias anything, whatever the shape of their tail.
-    k = -np.inf if largest < _HARMLESS else pareto_k(difference)
-    return {"largest_error": largest, "pareto_k": k, "draws": len(chosen)}
-
-
-def _dataset(problem: Problem, unconstrained: np.ndarray) -> xr.Dataset:
-    values = report_draws(problem, jnp.asarray(unconstrained))
-    variables: dict[str, Any] = {}
-    coords: dict[str, Any] = {}
-    for name, dims in problem.dims().items():
-        variables[name] = (("chain", "draw", *dims), np.asarray(values[name]))
-        coords |= {dim: list(labels) for dim, labels in dims.items()}
-    chains, draws = unconstrained.shape[:2]
-    return xr.Dataset(variables, coords={"chain": np.arange(chains), "draw": np.arange(draws), **coords})
-
-
-def _count_failures(status: np.ndarray) -> dict[str, int]:
-    return {s.name.lower().replace("_", " "): int((status == s).sum()) for s in Status if s != Status.OK}
-
-
-def _describe_start(start: Start) -> dict[str, Any]:
-    return {
-        "failed_solves": start.search.failed_solves,
-        "candidates": [{"misfit": c.misfit, "origin": c.origin} for c in start.search.candidates],
-        "modes": [{"log_density": m.log_density, "log_evidence": m.log_evidence} for m in start.modes],
-        "steps": int(start.problem.nodes.shape[1] - 1),
-        "time_unit": float(start.problem.scaling.time_unit),
-    }
-
-
-def _versions() -> dict[str, str]:
-    names = ("gpnode", "jax", "numpyro", "diffrax", "numpy")
-    return {"python": platform.python_version()} | {name: version(name) for name in names}
-
-
-def _jsonable(record: dict[str, Any]) -> dict[str, Any]:
-    return json.loads(json.dumps(record, default=float))
+def _forget(chain: Chain) -> None:
+    """Without a checkpoint, draws are in memory only."""

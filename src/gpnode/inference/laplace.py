@@ -9,6 +9,7 @@ import numpy as np
 import scipy.optimize
 
 from ..problem import Problem, value_and_grad
+from .frame import Frame
 
 _FLATTEST = 0.05  # curvatures below this (in prior widths) are noise of the finite differences
 
@@ -24,6 +25,10 @@ class Mode:
     centre: np.ndarray
     spread: np.ndarray
     log_density: float
+
+    def frame(self) -> Frame:
+        """Coordinates in which the mode is round."""
+        return Frame(jnp.asarray(self.centre), jnp.asarray(self.spread))
 
     @property
     def log_evidence(self) -> float:

@@ -16,6 +16,7 @@ from .chains import Chain, Sampler
 _RHAT_EVERY = 3.0  # seconds; R-hat over all parameters is not free
 _LINE_EVERY = 10.0  # seconds between lines where there is no terminal
 _GUESS_AFTER, _GUESS_PART = 1.0, 0.01  # seconds, and part of all steps, before saying how much is left
+_MOST_FOR_RHAT = 1000  # draws per chain, spread over all there are, so that long runs do not slow down
 _ENOUGH = 50  # draws per chain before R-hat means anything
 
 
@@ -72,6 +73,15 @@ class Display:
         if self._plain and now - self._last_line > _LINE_EVERY:
             self._line(f"{stage}: {done}/{total} steps{self._left(now, done, total)}, {note}")
 
+    def items(self, done: int, total: int, failed: int) -> None:
+        """Show how many of many fits are done."""
+        note = f"{failed} failed" if failed else ""
+        self._bar.update(self._task, description="fitting", completed=done, total=total, note=note)
+        now = time.perf_counter()
+        if self._plain and (done == total or now - self._last_line > _LINE_EVERY):
+            self._line(f"{done} of {total} fits done{self._left(now, done, total)}{', ' + note if note else ''}")
+        self._first = (now, done) if self._first is None and done else self._first
+
     def _left(self, now: float, done: int, total: int) -> str:
         """How long it will take, once enough is done to tell."""
         since, before = self._first or (now, done)
@@ -80,11 +90,12 @@ class Display:
         return f", about {(now - since) * (total - done) / (done - before):.0f} s left"
 
     def _note(self, chains: list[Chain]) -> str:
-        divergent = sum(int(t.diverging.sum()) for c in chains for t in c.kept)
-        fewest = min(c.num_kept for c in chains)
+        divergent = sum(c.divergences for c in chains)
+        fewest = min(c.trace.count for c in chains)
         now = time.perf_counter()
         if fewest >= _ENOUGH and now - self._last_rhat > _RHAT_EVERY:
-            draws = np.stack([c.transitions(fewest).draw for c in chains])
+            some = np.linspace(0, fewest - 1, min(fewest, _MOST_FOR_RHAT)).astype(int)
+            draws = np.stack([c.trace.read()["draw"][some] for c in chains])
             self._rhat = max(rank_rhat(draws[:, :, i]) for i in range(draws.shape[2]))
             self._last_rhat = time.perf_counter()
         rhat = "" if self._rhat is None else f", worst R-hat {self._rhat:.3f}"

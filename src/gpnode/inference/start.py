@@ -97,23 +97,27 @@ def _same(mode: Mode, other: Mode) -> bool:
     return bool(np.linalg.norm(apart) < _SAME_MODE * np.sqrt(apart.size))
 
 
-def disperse(start: Start, count: int, key: Array) -> tuple[list[Frame], list[np.ndarray]]:
-    """Frames and starting points (in frame coordinates) for ``count`` chains in each mode, mode after mode.
+def disperse(start: Start, count: int, key: Array) -> list[np.ndarray]:
+    """Starting points for ``count`` chains in each mode, mode after mode, in the coordinates of the mode's frame.
 
     Points are drawn wider than the normal approximation; where the density falls off faster
     than that, they are drawn back towards the mode.
     """
-    frames, points = [], []
+    points = []
     for i in range(count * len(start.modes)):
         mode = start.modes[i // count]
-        frame = Frame(jnp.asarray(mode.centre), jnp.asarray(mode.spread))
         direction = np.asarray(jax.random.normal(jax.random.fold_in(key, i), mode.centre.shape))
-        frames.append(frame)
-        points.append(_draw_back(start.problem, frame, mode, 1.5 * direction))
-    return frames, points
+        points.append(_draw_back(start.problem, mode, 1.5 * direction))
+    return points
 
 
-def _draw_back(problem: Problem, frame: Frame, mode: Mode, z: np.ndarray) -> np.ndarray:
+def frames_of(start: Start, count: int) -> list[Frame]:
+    """Coordinates for ``count`` chains in each mode, mode after mode."""
+    return [mode.frame() for mode in start.modes for _ in range(count)]
+
+
+def _draw_back(problem: Problem, mode: Mode, z: np.ndarray) -> np.ndarray:
+    frame = mode.frame()
     lowest = mode.log_density - 3.0 * z.size - 10.0
     for _ in range(12):
         value, _ = log_density(problem, frame.point(jnp.asarray(z)))

@@ -24,6 +24,7 @@ from sympy.printing.mathml import mathml
 from .. import plots
 from ..equations import Equation, Equations
 from ..errors import GpnodeError
+from ..files import write_text
 from ..forecast import forecast
 from ..posterior import Posterior
 
@@ -37,7 +38,7 @@ _MATHML = {
 
 def write_report(posterior: Posterior, path: str | Path, title: str | None = None, beyond: float = 0.5) -> None:
     """Write the page. Forecasts run ``beyond`` times the record past its end."""
-    Path(path).write_text(build(posterior, title, beyond), encoding="utf-8")
+    write_text(Path(path), build(posterior, title, beyond))
 
 
 def build(posterior: Posterior, title: str | None = None, beyond: float = 0.5) -> str:

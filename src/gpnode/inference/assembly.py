@@ -1,0 +1,191 @@
+"""From what a sampler left behind to a posterior with its record."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jax import Array
+
+from ..binding import fingerprint
+from ..convergence import pareto_k
+from ..data import Observations
+from ..likelihood import RELATIVE_JITTER
+from ..model import Model
+from ..posterior import Posterior, spread_out
+from ..problem import Problem, log_densities, report_draws
+from ..solvers import Status
+from ..storage import FORMAT
+from .gibbs import Lifted
+from .nuts import NUTS
+from .start import Start
+
+_HARMLESS = 0.02  # nats
+_ACCURACY_DRAWS = 100
+
+
+@dataclass(frozen=True)
+class Laplace:
+    """Highest posterior density and a normal approximation around it: seconds instead of minutes."""
+
+    draws: int = 2000
+
+    def __post_init__(self) -> None:
+        if self.draws < 50:
+            raise ValueError(f"draws must be at least 50; got {self.draws}.")
+
+
+Method = Lifted | NUTS | Laplace
+_METHODS: dict[str, type[Method]] = {"lifted": Lifted, "nuts": NUTS, "laplace": Laplace}
+
+
+def describe_method(method: Method, without_draws: bool = False) -> tuple[str, dict[str, Any]]:
+    """Name and settings of a method, in a form JSON can hold."""
+    settings = dataclasses.asdict(method)
+    if without_draws:
+        del settings["draws"]
+    return type(method).__name__.lower(), settings
+
+
+def read_method(name: str, settings: Mapping[str, Any]) -> Method:
+    """The method that :func:`describe_method` described."""
+    return _METHODS[name](**settings)
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Draws (chain, draw, size) in unconstrained coordinates, statistics of each, and what else is to be recorded."""
+
+    unconstrained: np.ndarray
+    stats: xr.Dataset
+    details: dict[str, Any]
+
+
+def from_chains(rows: list[np.ndarray], warmup_failures: np.ndarray, interrupted: bool) -> Sampled:
+    """What chains left behind: ``rows`` (draws,) of each, and counts of the warm-up's steps by status."""
+    names = [n for n in rows[0].dtype.names or () if n != "draw"]
+    stats = xr.Dataset({n: (("chain", "draw"), np.stack([r[n] for r in rows])) for n in names})
+    details = {
+        "solver_failures": _count_failures(stats["failure"].to_numpy()),
+        "warmup_failures": _named_failures(warmup_failures),
+        "interrupted": interrupted,
+    }
+    return Sampled(np.stack([r["draw"] for r in rows]), stats, details)
+
+
+def from_laplace(start: Start, settings: Laplace, key: Array) -> Sampled:
+    """Draws from the normal approximation at the best mode, and how well it fits the density."""
+    mode = start.modes[0]
+    z = np.asarray(jax.random.normal(key, (settings.draws, mode.centre.size)))
+    draws = mode.centre + z @ mode.spread.T
+    values, status = (np.asarray(a) for a in log_densities(start.problem, jnp.asarray(draws)))
+    log_weights = values + 0.5 * (z**2).sum(axis=1)
+    sound = np.isfinite(log_weights)
+    # Where more than a few draws cannot even be solved, the approximation reaches beyond the posterior.
+    k = pareto_k(log_weights[sound]) if sound.mean() > 0.99 else np.inf
+    stats = xr.Dataset({"log_density": (("chain", "draw"), values[None]), "failure": (("chain", "draw"), status[None])})
+    details = {
+        "solver_failures": _count_failures(status),
+        "laplace": {"pareto_k": k, "log_evidence": mode.log_evidence, "map": _map_values(start.problem, mode.centre)},
+    }
+    return Sampled(draws[None], stats, details)
+
+
+def assemble(
+    model: Model, data: Observations, method: Method, seed: int, start: Start, sampled: Sampled, seconds: float
+) -> Posterior:
+    """The posterior, with the record of how it came about. Compares some draws with a tight solve."""
+    name, settings = describe_method(method)
+    record = {
+        "format": FORMAT,
+        "method": name,
+        "settings": settings,
+        "seed": seed,
+        "fingerprint": fingerprint(model, data),
+        "model": model.describe(),
+        "start_times": dict(data.start),
+        "time_unit": data.time_unit,
+        "relative_jitter": RELATIVE_JITTER,
+        "start": _describe_start(start),
+        "accuracy": _accuracy(start.problem, sampled.unconstrained),
+        "constants": {n: np.asarray(m).tolist() for n, m in start.problem.dynamics.constants().items()},
+        "seconds": seconds,
+        "versions": versions(),
+        **sampled.details,
+    }
+    # Through JSON and back, so that a fresh posterior and a loaded one hold equal records.
+    return Posterior(
+        draws=_dataset(start.problem, sampled.unconstrained),
+        stats=sampled.stats,
+        unconstrained=sampled.unconstrained,
+        data=data,
+        record=json.loads(json.dumps(record, default=float)),
+        model=model,
+        problem=start.problem,
+    )
+
+
+def _map_values(problem: Problem, centre: np.ndarray) -> dict[str, Any]:
+    """Parameters in user units at the mode of the unconstrained density."""
+    found = report_draws(problem, jnp.asarray(centre)[None, None])
+    return {name: np.asarray(value[0, 0]).tolist() for name, value in found.items()}
+
+
+def _accuracy(problem: Problem, unconstrained: np.ndarray) -> dict[str, Any] | None:
+    """Compare log densities with those of a tight adaptive solve, on draws spread over the run."""
+    if not problem.solver.follows_grid:
+        return None
+    chosen = jnp.asarray(spread_out(unconstrained, _ACCURACY_DRAWS))
+    used, exact = (np.asarray(log_densities(p, chosen)[0]) for p in (problem, problem.tightly_solved()))
+    sound = np.isfinite(used)
+    difference = np.where(sound, exact, 0.0) - np.where(sound, used, 0.0)
+    largest = float(np.abs(difference).max())
+    # Weights that differ by so little cannot bias anything, whatever the shape of their tail.
+    k = -np.inf if largest < _HARMLESS else pareto_k(difference)
+    return {"largest_error": largest, "pareto_k": k, "draws": len(chosen)}
+
+
+def _dataset(problem: Problem, unconstrained: np.ndarray) -> xr.Dataset:
+    values = report_draws(problem, jnp.asarray(unconstrained))
+    variables: dict[str, Any] = {}
+    coords: dict[str, Any] = {}
+    for name, dims in problem.dims().items():
+        variables[name] = (("chain", "draw", *dims), np.asarray(values[name]))
+        coords |= {dim: list(labels) for dim, labels in dims.items()}
+    chains, draws = unconstrained.shape[:2]
+    return xr.Dataset(variables, coords={"chain": np.arange(chains), "draw": np.arange(draws), **coords})
+
+
+def _count_failures(status: np.ndarray) -> dict[str, int]:
+    return _named_failures(np.bincount(status.ravel().astype(int), minlength=len(Status)))
+
+
+def _named_failures(counts: np.ndarray) -> dict[str, int]:
+    return {s.name.lower().replace("_", " "): int(counts[s]) for s in Status if s != Status.OK}
+
+
+def _describe_start(start: Start) -> dict[str, Any]:
+    problem = start.problem
+    return {
+        "failed_solves": start.search.failed_solves,
+        "candidates": [{"misfit": c.misfit, "origin": c.origin} for c in start.search.candidates],
+        "modes": [{"log_density": m.log_density, "log_evidence": m.log_evidence} for m in start.modes],
+        "steps": int(problem.nodes.shape[1] - 1),
+        "time_unit": float(problem.scaling.time_unit),
+        "solver": dict(vars(problem.solver)),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Of Python and of the libraries whose arithmetic enters the draws."""
+    names = ("gpnode", "jax", "numpyro", "diffrax", "numpy")
+    return {"python": platform.python_version()} | {name: version(name) for name in names}
