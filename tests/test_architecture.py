@@ -12,7 +12,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "gpnode"
 
 # From the ground up. A module may import from its own row and from rows above it in this list.
 LAYERS = [
-    ["_config", "errors"],
+    ["_config", "_notebook", "errors"],
     ["files", "formula"],
     ["_columns", "convergence", "smoothing", "scaling", "parameters"],
     ["data", "priors", "kernels"],
@@ -22,7 +22,7 @@ LAYERS = [
     ["model", "problem"],
     ["binding"],
     ["posterior"],
-    ["symbolic", "audit"],
+    ["symbolic", "typeset", "audit"],
     ["storage", "diagnostics", "equations", "loo"],
     ["forecast", "inference"],
     ["plots", "problem_file"],
@@ -32,7 +32,7 @@ LAYERS = [
 ONLY_IN = {
     "pandas": {"cli", "_columns", "data", "loo", "posterior", "storage"},
     "diffrax": {"solvers"},
-    "sympy": {"equations", "report", "symbolic"},
+    "sympy": {"equations", "symbolic", "typeset"},
     "matplotlib": {"plots", "report", "studies", "cli"},
     "arviz": {"convergence", "loo", "posterior"},
     "rich": {"inference"},

@@ -9,8 +9,6 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +20,6 @@ from gpnode import cli
 from gpnode.cli.checking import data_remarks
 from gpnode.cli.examples import EXAMPLES
 from gpnode.problem_file import read_prior, read_problem, write_problem
-from gpnode.report import build
 
 QUICK = {"method": "laplace", "draws": 200}
 
@@ -260,92 +257,3 @@ def test_damaged_tables_give_data_or_a_clear_error(tmp_path, noise, at):
         read_problem(tmp_path / "data.csv", content)
     except gn.GpnodeError as error:
         assert str(error)
-
-
-# -- the report ------------------------------------------------------------------------------------
-
-
-class Structure(HTMLParser):
-    """Collects elements and outside addresses."""
-
-    def __init__(self):
-        super().__init__()
-        self.tags, self.links = [], []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.links += [v for k, v in attrs if k in ("src", "href") and v and not v.startswith("data:")]
-
-
-@pytest.fixture(scope="module")
-def hostile_page():
-    """A report in which everything the user can name tries to be markup."""
-    evil = "<script>alert(1)</script>"
-    t = np.linspace(0.0, 4.0, 10)
-    data = gn.Observations({evil.replace("/", "|"): (t, np.exp(-t) + 0.01 * np.sin(9 * t))}, time_unit=evil)
-    name = data.variables[0]
-    library = gn.polynomial(1) + gn.term(evil, lambda x: x[name] ** 2)
-    model = gn.Model(gn.Dictionary([name], library), kernel=None)
-    return build(gn.fit(model, data, method=gn.Laplace(draws=100), progress=False), title=evil)
-
-
-def test_what_users_write_is_escaped(hostile_page):
-    found = Structure()
-    found.feed(hostile_page)
-    assert found.tags.count("script") == 2  # the data and the page's own
-    assert "<script>alert" not in hostile_page
-    assert "&lt;script&gt;alert(1)" in hostile_page
-
-
-def test_report_stands_alone(hostile_page, place):
-    for page in (hostile_page, (place / "lynx-hare" / "fit" / "report.html").read_text()):
-        found = Structure()
-        found.feed(page)
-        assert found.links == []
-        assert "math" in found.tags
-        assert "http" not in re.sub(r"http://www\.w3\.org/\S+", "", page)
-
-
-CHROMIUM = next((p for p in map(Path, ("/usr/bin/chromium", "/usr/bin/google-chrome")) if p.exists()), None)
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1000), ("dark", 1000), ("light", 390)])
-def test_report_works_in_a_browser(place, hostile_page, tmp_path, scheme, width):
-    playwright = pytest.importorskip("playwright.sync_api")
-    (tmp_path / "hostile.html").write_text(hostile_page, encoding="utf-8")
-    with playwright.sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
-        said, asked = [], []
-        page.on("console", lambda m: said.append(m.text))
-        page.on("pageerror", lambda e: said.append(str(e)))
-        page.on("dialog", lambda d: said.append("dialog"))
-        page.on("request", lambda r: asked.append(r.url))
-        page.goto((tmp_path / "hostile.html").as_uri())
-        assert page.locator("#chart path.mean").count() == 1
-        page.goto((place / "lynx-hare" / "fit" / "report.html").as_uri())
-        first = page.locator("#chart path.mean").get_attribute("d")
-        page.select_option("#variable", "lynx")
-        assert page.locator("#chart path.mean").get_attribute("d") != first
-        band = page.locator("#chart path.band").get_attribute("d")
-        page.select_option("#level", "0.5")
-        assert page.locator("#chart path.band").get_attribute("d") != band
-        dots = page.locator("#chart circle").count()
-        assert dots == 21
-        page.locator("#last").fill("300")
-        assert page.locator("#chart circle").count() < dots
-        page.click("#reset")
-        assert page.locator("#chart circle").count() == dots
-        page.locator("#chart").scroll_into_view_if_needed()
-        box = page.locator("#chart svg").bounding_box()
-        page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 0.5 * box["height"])
-        assert "interval" in page.locator("#readout").inner_text()
-        page.mouse.down()
-        page.mouse.move(box["x"] + 0.8 * box["width"], box["y"] + 0.5 * box["height"])
-        page.mouse.up()
-        assert page.locator("#chart circle").count() < dots
-        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-        browser.close()
-    assert said == []
-    assert all(url.startswith("file:") for url in asked)

@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from . import _notebook as nb
 from ._columns import date_origin, elapsed_times, first_row, numbers_of, require_columns, require_names, row_labels
 from .errors import DataError
 
 DEFAULT_TRAJECTORY = "0"
+_MOST_SHOWN = 40  # series in a notebook
 
 
 @dataclass(frozen=True)
@@ -215,6 +217,27 @@ class Observations:
                 f"time {s.times[0]:.4g} to {s.times[-1]:.4g}{unit}"
             )
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        several = len(self.trajectories) > 1
+        unit = f" ({self.time_unit})" if self.time_unit else ""
+        head = ["variable", *(["trajectory"] if several else []), "", "values", f"time{unit}", "lowest", "highest"]
+        rows = [
+            [
+                s.variable,
+                *([s.trajectory] if several else []),
+                nb.dots(s.times, s.values),
+                str(s.times.size),
+                f"{s.times[0]:.6g} to {s.times[-1]:.6g}",
+                f"{s.values.min():.4g}",
+                f"{s.values.max():.4g}",
+            ]
+            for s in self.series[:_MOST_SHOWN]
+        ]
+        left_out = len(self.series) - len(rows)
+        more = [nb.line(f"and {left_out} more series: to_long() has them all")] if left_out else []
+        what = f"Observations: {self.size} measurements, {len(self.trajectories)} trajectory(ies)"
+        return nb.block(nb.title(what), nb.table(head, rows, left=2 + several), *more)
 
     # -- assembly and checks --------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from . import _notebook as nb
 from .audit import process_shares, widths_against_prior
 from .convergence import RHAT_LIMIT, bulk_ess, e_bfmi, gelman_rubin, geweke, rank_rhat, tail_ess
 from .posterior import Posterior
@@ -48,22 +49,36 @@ class Verdict:
     def failed(self) -> tuple[Check, ...]:
         return tuple(check for check in self.checks if check.passed is False)
 
-    def __str__(self) -> str:
+    @property
+    def headline(self) -> str:
+        """The verdict in one sentence."""
         if self.is_sample:
             if self.converged:
-                head = "CONVERGED: the draws can be used."
-            elif {check.name for check in self.failed} == {"one mode"}:
-                head = "SEVERAL MODES: each is sampled well, but how they weigh against each other is not settled."
-            else:
-                head = "NOT CONVERGED: do not use these draws yet."
-        elif self.converged:
-            head = "APPROXIMATE: a normal approximation at the highest density; it agrees with the density around it."
-        else:
-            head = "APPROXIMATE, AND POORLY: the normal approximation misses the shape of the posterior."
+                return "CONVERGED: the draws can be used."
+            if {check.name for check in self.failed} == {"one mode"}:
+                return "SEVERAL MODES: each is sampled well, but how they weigh against each other is not settled."
+            return "NOT CONVERGED: do not use these draws yet."
+        if self.converged:
+            return "APPROXIMATE: a normal approximation at the highest density; it agrees with the density around it."
+        return "APPROXIMATE, AND POORLY: the normal approximation misses the shape of the posterior."
+
+    @property
+    def remedies(self) -> tuple[str, ...]:
+        """What to do about the checks that failed."""
+        return tuple(dict.fromkeys(c.remedy for c in self.failed if c.remedy))
+
+    def __str__(self) -> str:
         marks = {True: "ok  ", False: "FAIL", None: "note"}
         lines = [f"  {marks[c.passed]} {c.name}: {c.finding}" for c in self.checks]
-        remedies = [f"  -> {c.remedy}" for c in self.failed if c.remedy]
-        return "\n".join([f"Verdict: {head}", *lines, *dict.fromkeys(remedies)])
+        return "\n".join([f"Verdict: {self.headline}", *lines, *(f"  -> {remedy}" for remedy in self.remedies)])
+
+    def as_table(self) -> nb.Markup:
+        """The checks as an HTML table."""
+        return nb.table([], [[nb.mark(c.passed), c.name, c.finding] for c in self.checks], left=3, wrap=True)
+
+    def _repr_html_(self) -> str:
+        head = nb.headline(self.headline, self.converged)
+        return nb.block(head, *(nb.line(f"→ {remedy}") for remedy in self.remedies), self.as_table())
 
 
 def diagnose(posterior: Posterior) -> Verdict:

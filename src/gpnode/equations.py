@@ -13,17 +13,18 @@ import numpy as np
 import sympy
 from sympy.printing.numpy import NumPyPrinter
 
+from . import _notebook as nb
 from .dynamics import Dictionary, Dynamics, KnownForm, Named, Sum
 from .dynamics.library import Term
 from .errors import ModelError
 from .posterior import Posterior
 from .symbolic import NoExpression, formulas, number
+from .typeset import equation_mathml, rounded
 
 ACTIVE_SIZE = 0.15
 """A scaled coefficient larger than this moves its state noticeably; its term counts as active."""
 
 _MOST_FORMS = 5
-_DIGITS = 4
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,16 @@ class Equations:
             lines += [f"  {name:<{width}} = {m:.4g}  [{a:.4g}, {b:.4g}]" for name, m, a, b in self.parameters]
         return "\n".join(lines).rstrip()
 
+    def _repr_html_(self) -> str:
+        parts = [nb.formula(equation_mathml(e.state, e.expression())) for e in self.equations]
+        if self.parameters:
+            rows = [[n, f"{m:.4g}", f"[{a:.4g}, {b:.4g}]"] for n, m, a, b in self.parameters]
+            parts.append(nb.table(["parameter", "mean", "95 % interval"], rows))
+        for e in (e for e in self.equations if e.terms):
+            rows = [[t.term, f"{t.mean:.4g}", f"[{t.low:.4g}, {t.high:.4g}]", _short_chance(t)] for t in e.terms]
+            parts.append(nb.table([f"terms of d{e.state}/dt", "mean", "95 % interval", "active"], rows))
+        return nb.block(*parts)
+
     def expressions(self, all_terms: bool = False) -> dict[str, sympy.Expr]:
         """Right-hand sides by state, with mean coefficients; parameters of known forms stay symbols."""
         return {e.state: e.expression(all_terms) for e in self.equations}
@@ -98,7 +109,7 @@ class Equations:
         lines = []
         for state, right in self.expressions().items():
             left = rf"\frac{{d {sympy.latex(sympy.Symbol(state))}}}{{dt}}"
-            lines.append(f"{left} &= {sympy.latex(_rounded(right))}")
+            lines.append(f"{left} &= {sympy.latex(rounded(right))}")
         for name, mean, low, high in self.parameters:
             lines.append(f"{sympy.latex(sympy.Symbol(name))} &= {mean:.4g} \\; [{low:.4g}, {high:.4g}]")
         body = " \\\\\n".join(lines)
@@ -280,12 +291,12 @@ def _chance(term: TermEstimate) -> str:
     return "fixed" if term.probability is None else f"active with probability {term.probability:.2f}"
 
 
+def _short_chance(term: TermEstimate) -> str:
+    return "fixed" if term.probability is None else f"{term.probability:.2f}"
+
+
 def _times(term: str) -> str:
     return "" if term == "1" else term
-
-
-def _rounded(expression: sympy.Expr) -> sympy.Expr:
-    return expression.xreplace({f: sympy.Float(f, _DIGITS) for f in expression.atoms(sympy.Float)})
 
 
 def _identifier(name: str) -> str:

@@ -18,6 +18,7 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
+from . import _notebook as nb
 from .errors import ModelError
 from .likelihood import Channel, Measured
 from .parameters import Values
@@ -27,6 +28,7 @@ from .solvers import Status
 
 _STEP_ERROR = 1e-7  # of one step, relative to states of order one
 _MOST_STEPS = 20_000
+_TIMES_SHOWN = 5  # in a notebook
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,26 @@ class Forecast:
             for name, array in (("mean", self.mean()), ("std", self.std()), ("low", low), ("high", high)):
                 found[f"{state}.{name}"] = array.sel(state=state).to_numpy()
         return found
+
+    def _repr_html_(self) -> str:
+        low, high = self.interval()
+        ends = [a.transpose("time", "state").to_numpy() for a in (low, self.mean(), high)]
+        shown = nb.few(self.times.size, _TIMES_SHOWN)
+        names = [str(s) for s in self.states["state"].to_numpy()]
+        rows = [
+            [
+                name,
+                nb.band(self.times, *(e[:, d] for e in ends)),
+                *(f"{ends[1][i, d]:.4g} [{ends[0][i, d]:.4g}, {ends[2][i, d]:.4g}]" for i in shown),
+            ]
+            for d, name in enumerate(names)
+        ]
+        head = ["state", "", *(f"time {self.times[i]:.6g}" for i in shown)]
+        what = f"Forecast: {self.states.sizes['draw']} paths at {self.times.size} times"
+        parts = [nb.title(what), nb.table(head, rows, left=2), nb.line("mean, with 95 % intervals")]
+        if self.failures:
+            parts.append(nb.headline(f"{self.failures} draws could not be solved and were left out", False))
+        return nb.block(*parts)
 
 
 def forecast(

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from . import _notebook as nb
 from .convergence import RHAT_LIMIT, bulk_ess, rank_rhat, tail_ess
 from .data import Observations
 from .model import Model
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
     from .diagnostics import Verdict
     from .equations import Equations
+
+
+_MOST_SHOWN = 60  # numbers in a notebook
 
 
 def spread_out(draws: np.ndarray, most: int) -> np.ndarray:
@@ -182,7 +186,26 @@ class Posterior:
         return str(self)
 
     def __str__(self) -> str:
+        table = self.summary().to_string(float_format=lambda x: f"{x:.4g}")
+        return f"{self._what()}\n\n{table}\n\n{self.diagnose()}"
+
+    def _repr_html_(self) -> str:
+        table, verdict = self.summary(), self.diagnose()
+        rows = [
+            [str(name), *(f"{v:.4g}" for v in row)]
+            for name, row in zip(table.index[:_MOST_SHOWN], table.to_numpy(), strict=False)
+        ]
+        left_out = len(table) - len(rows)
+        return nb.block(
+            nb.headline(verdict.headline, verdict.converged),
+            *(nb.line(f"→ {remedy}") for remedy in verdict.remedies),
+            nb.title(self._what()),
+            nb.folded("checks", verdict.as_table()),
+            nb.table(["", *map(str, table.columns)], rows),
+            *([nb.line(f"and {left_out} more numbers: summary() has them all")] if left_out else []),
+        )
+
+    def _what(self) -> str:
         chains, draws = self.draws.sizes["chain"], self.draws.sizes["draw"]
         kind = f"{chains} chains of {draws} draws" if self.is_sample else f"Laplace approximation, {draws} draws"
-        table = self.summary().to_string(float_format=lambda x: f"{x:.4g}")
-        return f"Posterior: {kind}, {self.data.size} measurements\n\n{table}\n\n{self.diagnose()}"
+        return f"Posterior: {kind}, {self.data.size} measurements"

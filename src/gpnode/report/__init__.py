@@ -14,12 +14,10 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import matplotlib.pyplot as plt
 import numpy as np
-import sympy
-from sympy.printing.mathml import mathml
+import xarray as xr
 
 from .. import plots
 from ..equations import Equation, Equations
@@ -27,13 +25,10 @@ from ..errors import GpnodeError
 from ..files import write_text
 from ..forecast import forecast
 from ..posterior import Posterior
+from ..typeset import equation_mathml
 
 _INTERVALS = (0.5, 0.8, 0.9, 0.95)
 _POINTS = 241
-_MATHML = {
-    *("mrow", "mi", "mn", "mo", "mfrac", "msup", "msub", "msubsup", "msqrt", "mroot", "mfenced", "mtext", "mspace"),
-    *("mstyle", "mover", "munder", "mtable", "mtr", "mtd", "mpadded"),
-}
 
 
 def write_report(posterior: Posterior, path: str | Path, title: str | None = None, beyond: float = 0.5) -> None:
@@ -46,12 +41,11 @@ def build(posterior: Posterior, title: str | None = None, beyond: float = 0.5) -
     title = f"Equations of motion of {', '.join(posterior.data.variables)}" if title is None else title
     verdict = posterior.diagnose()
     tone = "good" if verdict.converged else "bad"
-    head, *rest = str(verdict).splitlines()
     assets = files("gpnode.report")
     body = [
         f"<header><h1>{escape(title)}</h1>",
-        f'<p class="verdict {tone}" role="status">{escape(head.removeprefix("Verdict: "))}</p>',
-        "".join(f'<p class="remedy">{escape(line.strip())}</p>' for line in rest if line.strip().startswith("->")),
+        f'<p class="verdict {tone}" role="status">{escape(verdict.headline)}</p>',
+        "".join(f'<p class="remedy">→ {escape(remedy)}</p>' for remedy in verdict.remedies),
         "</header>",
         _section("Equations", _equations(posterior.equations())),
         _section("Paths and forecasts", _paths(posterior, beyond)),
@@ -76,7 +70,7 @@ def _section(title: str, content: str) -> str:
 
 
 def _equations(found: Equations) -> str:
-    parts = [f'<div class="equation">{_typeset(e)}</div>' for e in found.equations]
+    parts = [f'<div class="equation">{equation_mathml(e.state, e.expression())}</div>' for e in found.equations]
     if found.parameters:
         rows = "".join(
             f"<tr><th scope='row'>{escape(n)}</th><td>{m:.4g}</td><td>[{a:.4g}, {b:.4g}]</td></tr>"
@@ -86,27 +80,6 @@ def _equations(found: Equations) -> str:
         parts.append(f'<div class="wide"><table><thead>{head}</thead>{rows}</table></div>')
     parts += [_terms(e) for e in found.equations if e.terms]
     return "".join(parts)
-
-
-def _typeset(equation: Equation) -> str:
-    state = f"<mi>{escape(equation.state)}</mi>"
-    left = f"<mfrac><mrow><mi>d</mi>{state}</mrow><mrow><mi>d</mi><mi>t</mi></mrow></mfrac><mo>=</mo>"
-    return f'<math display="block"><mrow>{left}{_mathml(equation)}</mrow></math>'
-
-
-def _mathml(equation: Equation) -> str:
-    """The right side with four digits. sympy does not escape names: they are escaped here, and the result checked."""
-    right = equation.expression()
-    short = {f: sympy.Float(f, 4) for f in right.atoms(sympy.Float)}
-    safe = {s: sympy.Symbol(escape(s.name, quote=False)) for s in right.free_symbols}
-    text = mathml(right.xreplace(short | safe), printer="presentation", mul_symbol="dot")
-    try:
-        known = all(
-            e.tag in _MATHML and not e.attrib.keys() - {"mathvariant"} for e in ElementTree.fromstring(text).iter()
-        )
-    except ElementTree.ParseError:
-        known = False
-    return text if known else f"<mtext>{escape(str(right.xreplace(short)))}</mtext>"
 
 
 def _terms(equation: Equation) -> str:
@@ -142,19 +115,31 @@ def _paths(posterior: Posterior, beyond: float) -> str:
     runs = "".join(f'<option value="{escape(n)}">{escape(n)}</option>' for n in content)
     variables = "".join(f'<option value="{escape(s)}">{escape(s)}</option>' for s in states)
     hidden = " hidden" if len(content) == 1 else ""
+    plain = "" if any("ode" in shapes for run in content.values() for shapes in run["states"].values()) else " hidden"
     return (
         '<form class="controls" onsubmit="return false">'
         f'<label>variable <select id="variable">{variables}</select></label>'
         f'<label{hidden}>run <select id="run">{runs}</select></label>'
         f'<label>interval <select id="level">{levels}</select></label>'
-        '<label><input type="checkbox" id="ode"> equations alone</label>'
-        '<label>from <input type="range" id="first" min="0" max="1000" value="0"></label>'
-        '<label>to <input type="range" id="last" min="0" max="1000" value="1000"></label>'
+        f'<label{plain}><input type="checkbox" id="ode"> equations alone</label>'
+        '<label class="slider">start <input type="range" id="first" min="0" max="1000" value="0">'
+        '<output id="first-time" for="first"></output></label>'
+        '<label class="slider">horizon <input type="range" id="last" min="0" max="1000" value="1000">'
+        '<output id="last-time" for="last"></output></label>'
         '<button type="button" id="reset">whole range</button></form>'
         '<div id="chart" role="img" aria-label="Measurements, mean path and interval over time" tabindex="0"></div>'
-        '<p id="readout" aria-live="polite">Point at the chart to read values; drag across it to zoom.</p>'
+        '<p id="readout" aria-live="polite">Point at the chart, or use the arrow keys on it, to read values; '
+        "drag across it to zoom.</p>"
+        f"{_left_out(content)}"
         f'<script type="application/json" id="paths">{_json({"runs": content, "unit": unit})}</script>'
     )
+
+
+def _left_out(runs: Mapping[str, Any]) -> str:
+    """Says how many draws have no path, where there are any."""
+    counts = {name: run["failures"] for name, run in runs.items() if run["failures"]}
+    where = ", ".join(f"{n}" if len(runs) == 1 else f"{n} of run {name}" for name, n in counts.items())
+    return f"<p>Draws left out because their path could not be solved: {escape(where)}.</p>" if counts else ""
 
 
 def _run(posterior: Posterior, name: str, beyond: float) -> dict[str, Any]:
@@ -165,14 +150,26 @@ def _run(posterior: Posterior, name: str, beyond: float) -> dict[str, Any]:
     paths = forecast(posterior, times, trajectory=name, max_draws=500)
     measured = {s.variable: {"t": s.times, "y": s.values} for s in own}
     found: dict[str, Any] = {"t": times, "end": end, "failures": paths.failures, "states": {}}
-    for state in paths.states["state"].to_numpy():
-        one: dict[str, Any] = {
-            "mean": paths.mean().sel(state=state).to_numpy(),
-            "ode": paths.ode.mean("draw").sel(state=state).to_numpy(),
-        }
-        one["bands"] = {str(p): [e.sel(state=state).to_numpy() for e in paths.interval(p)] for p in _INTERVALS}
-        found["states"][str(state)] = one | {"data": measured.get(str(state))}
+    shown = {"full": _shape(paths.states)}
+    if not np.allclose(paths.ode, paths.states, rtol=1e-9):
+        shown["ode"] = _shape(paths.ode)
+    for state in map(str, paths.states["state"].to_numpy()):
+        shapes = {kind: shape[state] for kind, shape in shown.items()}
+        found["states"][state] = shapes | {"data": measured.get(state)}
     return found
+
+
+def _shape(draws: xr.DataArray) -> dict[str, dict[str, Any]]:
+    """Mean (times,) and intervals of paths (draw, time, state), by state."""
+    mean = draws.mean("draw")
+    ends = {p: draws.quantile([0.5 - 0.5 * p, 0.5 + 0.5 * p], "draw") for p in _INTERVALS}
+    return {
+        str(state): {
+            "mean": mean.sel(state=state).to_numpy(),
+            "bands": {str(p): e.sel(state=state).to_numpy() for p, e in ends.items()},
+        }
+        for state in draws["state"].to_numpy()
+    }
 
 
 def _json(content: Any) -> str:

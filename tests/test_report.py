@@ -1,0 +1,180 @@
+"""What a reader sees: the report in a browser, and results in a notebook."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gpnode as gn
+from gpnode.report import build
+
+EVIL = "<script>alert(1)</script>"
+NAME = EVIL.replace("/", "|")  # results are kept under the names of states, which hold no slash
+
+
+class Structure(HTMLParser):
+    """Collects elements, outside addresses and text."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.links, self.text = [], [], ""
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.links += [v for k, v in attrs if k in ("src", "href") and v and not v.startswith("data:")]
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@pytest.fixture(scope="module")
+def hostile():
+    """A posterior in which everything the user can name tries to be markup."""
+    t = np.linspace(0.0, 4.0, 10)
+    measured = {NAME: (t, np.exp(-t) + 0.01 * np.sin(9 * t)), "y": (t, 1 - np.exp(-t) + 0.01 * np.cos(8 * t))}
+    data = gn.Observations(measured, time_unit=EVIL)
+    library = gn.polynomial(1, constant=False) + gn.term(EVIL, lambda x: x[NAME] ** 2)
+    model = gn.Model(gn.Dictionary([NAME, "y"], library), kernel=None)
+    return gn.fit(model, data, method=gn.Laplace(draws=100), progress=False)
+
+
+@pytest.fixture(scope="module")
+def page(hostile):
+    return build(hostile, title=EVIL)
+
+
+def test_what_users_write_is_escaped(page):
+    assert Structure(page).tags.count("script") == 2  # the data and the page's own
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)" in page
+
+
+def test_report_stands_alone(page):
+    found = Structure(page)
+    assert found.links == []
+    assert "math" in found.tags
+    assert "http" not in re.sub(r"http://www\.w3\.org/\S+", "", page)
+
+
+def test_draws_without_a_path_are_counted_on_the_page(hostile, monkeypatch):
+    from gpnode import report
+
+    whole = report.forecast
+    monkeypatch.setattr(report, "forecast", lambda *a, **k: dataclasses.replace(whole(*a, **k), failures=7))
+    assert "could not be solved: 7." in build(hostile)
+
+
+CHROMIUM = next((p for p in map(Path, ("/usr/bin/chromium", "/usr/bin/google-chrome")) if p.exists()), None)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1000), ("dark", 1000), ("light", 390), ("dark", 390)])
+def test_report_works_in_a_browser(page, tmp_path, scheme, width):
+    playwright = pytest.importorskip("playwright.sync_api")
+    file = tmp_path / "report.html"
+    file.write_text(page, encoding="utf-8")
+    with playwright.sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"])
+        tab = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        said, asked = [], []
+        tab.on("console", lambda m: said.append(m.text))
+        tab.on("pageerror", lambda e: said.append(str(e)))
+        tab.on("dialog", lambda d: said.append("dialog"))
+        tab.on("request", lambda r: asked.append(r.url))
+        tab.goto(file.as_uri())
+        _drive(tab)
+        assert tab.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        browser.close()
+    assert said == []
+    assert all(url.startswith(("file:", "data:")) for url in asked)
+
+
+def _drive(tab):
+    """Use every control of the chart."""
+    mean, band, dots = (tab.locator(f"#chart {what}") for what in ("path.mean", "path.band", "circle"))
+    readout = tab.locator("#readout")
+    first = mean.get_attribute("d")
+    tab.select_option("#variable", "y")
+    assert mean.get_attribute("d") != first
+    before = band.get_attribute("d")
+    tab.select_option("#level", "0.5")
+    assert band.get_attribute("d") != before
+
+    assert dots.count() == 10
+    assert tab.locator("#chart .ahead").count() == 1
+    tab.locator("#last").fill("400")  # the horizon before the end of the record: no forecast in sight
+    assert dots.count() == 6
+    assert tab.locator("#chart .ahead").count() == 0
+    assert tab.locator("#last-time").inner_text() == "2.4"
+    tab.locator("#first").fill("300")
+    assert tab.locator("#first-time").inner_text() == "1.8"
+    assert dots.count() == 1
+    tab.locator("#first").fill("900")  # cannot pass the horizon
+    assert float(tab.locator("#first-time").inner_text()) < 2.4
+    tab.click("#reset")
+    assert dots.count() == 10
+
+    tab.locator("#chart").scroll_into_view_if_needed()
+    box = tab.locator("#chart svg").bounding_box()
+    tab.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 0.5 * box["height"])
+    assert "50 % interval" in readout.inner_text()
+    said = readout.inner_text()
+    tab.locator("#chart").focus()
+    tab.keyboard.press("ArrowRight")
+    assert readout.inner_text() != said
+    tab.mouse.down()
+    tab.mouse.move(box["x"] + 0.8 * box["width"], box["y"] + 0.5 * box["height"])
+    tab.mouse.up()
+    assert dots.count() < 10
+
+
+# -- notebooks ---------------------------------------------------------------------------------------
+
+
+def test_notebooks_show_results_with_names_escaped(hostile):
+    ahead = gn.forecast(hostile, np.linspace(0.0, 6.0, 30))
+    for shown in (hostile, hostile.data, hostile.equations(), hostile.diagnose(), ahead):
+        text = shown._repr_html_()
+        found = Structure(text)
+        assert "script" not in found.tags
+        assert found.links == []
+        assert "http" not in text
+        assert found.tags.count("table") >= 1
+    for shown in (hostile, hostile.data, hostile.equations(), ahead):
+        assert NAME in Structure(shown._repr_html_()).text
+
+
+def test_notebook_of_a_posterior_begins_with_the_verdict(hostile):
+    text = Structure(hostile._repr_html_()).text
+    verdict = hostile.diagnose()
+    assert text.startswith(verdict.headline)
+    for name in hostile.summary().index:
+        assert name in text
+    failed = dataclasses.replace(verdict, checks=(*verdict.checks, gn.diagnostics.Check("it", False, "is", "do so")))
+    assert "do so" in Structure(failed._repr_html_()).text
+    assert "FAIL" in Structure(failed._repr_html_()).text
+
+
+def test_notebook_of_a_forecast_counts_what_was_left_out(hostile):
+    ahead = gn.forecast(hostile, np.linspace(0.0, 6.0, 30))
+    low, high = (end.sel(state="y").to_numpy()[-1] for end in ahead.interval())
+    text = Structure(dataclasses.replace(ahead, failures=3)._repr_html_()).text
+    assert f"[{low:.4g}, {high:.4g}]" in text
+    assert "3 draws could not be solved" in text
+    assert "left out" not in Structure(dataclasses.replace(ahead, failures=0)._repr_html_()).text
+
+
+def test_notebooks_stay_short_and_stand_large_numbers():
+    t = np.arange(5.0)
+    runs = {str(i): {"a": (t, (t - 2.0) * 8e307)} for i in range(60)}
+    text = gn.Observations.from_trajectories(runs)._repr_html_()
+    assert "and 20 more series" in text
+    assert "nan" not in text
+    long = gn.Observations({"a": (np.arange(5000.0), np.sin(np.arange(5000.0)))})._repr_html_()
+    assert Structure(long).tags.count("circle") == 200
