@@ -13,6 +13,7 @@ import pytest
 import gpnode as gn
 from gpnode.inference import nuts
 from gpnode.inference.chains import chunk, run_chains, start_chains
+from gpnode.inference.enough import first_to_keep, goals
 from gpnode.inference.frame import Frame
 from gpnode.inference.laplace import find_mode
 from gpnode.inference.nuts import NUTS
@@ -20,17 +21,9 @@ from gpnode.inference.search import search
 from gpnode.inference.start import disperse, find_start, frames_of
 from gpnode.solvers import Status
 from gpnode.studies import glycolysis, predator_prey
+from small_problems import decay_data, decay_model
 
 SETTINGS = NUTS(warmup=40, draws=30, chains=2)
-
-
-def decay(t, x, p):
-    return {"x": -p.rate * x.x}
-
-
-def decay_model():
-    dynamics = gn.KnownForm(["x"], decay, {"rate": gn.LogNormal(0.0, 1.0)})
-    return gn.Model(dynamics, initial={"x": gn.Normal(8.0, 1.0)}, kernel=None)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +60,7 @@ class Inline(Executor):
 def test_bits_do_not_depend_on_chunks_or_executor(start, monkeypatch):
     def run(executor=None):
         chains = chains_of(start)
-        run_chains(start.problem, chains, SETTINGS, lambda c: None, executor)
+        run_chains(start.problem, chains, SETTINGS, SETTINGS.draws, lambda c: None, executor)
         return [c.trace.read() for c in chains]
 
     one = run()
@@ -104,7 +97,7 @@ def test_failed_solves_are_counted_by_cause(data):
     """Growth that can explode in finite time, with a prior that likes to."""
     dynamics = gn.KnownForm(["x"], lambda t, x, p: {"x": p.rate * x.x**2 - 0.5 * x.x}, {"rate": gn.Normal(0.0, 0.3)})
     problem = gn.bind(gn.Model(dynamics, initial={"x": 8.0}, kernel=None), data)
-    frame = Frame(jnp.zeros(problem.size), jnp.eye(problem.size))
+    frame = Frame(jnp.zeros(problem.size), jnp.eye(problem.size), jnp.eye(problem.size))
     settings = NUTS(warmup=20, draws=4, chains=1)
     state = nuts.init(problem, frame, jnp.array([-0.5, 4.0]), jax.random.key(3), settings)
     state = state._replace(adapt=state.adapt._replace(step_size=jnp.asarray(3.0)))
@@ -216,3 +209,46 @@ def test_dictionary_runs_through_nuts_and_its_verdict_is_honest():
     if not sound:
         assert "NOT CONVERGED" in str(posterior)
         assert any(check.remedy for check in verdict.failed)
+
+
+# -- how long to sample ------------------------------------------------------------------------
+
+
+def shifted(shift, draws=2000, size=3):
+    """Independent draws (4, draws, size), the first coordinate of each chain moved by ``shift`` (4, draws)."""
+    found = np.random.default_rng(0).normal(size=(4, draws, size))
+    found[:, :, 0] += shift
+    return found
+
+
+def test_chains_that_agree_are_kept_whole():
+    assert first_to_keep(shifted(np.zeros((4, 2000))), modes=1) == 0
+
+
+def test_draws_before_chains_forgot_their_start_are_left_out():
+    late = np.zeros((4, 2000))
+    late[0, :200] = 8.0
+    assert first_to_keep(shifted(late), modes=1) == 250
+
+
+def test_chains_that_never_meet_go_on_unless_they_are_modes():
+    apart = np.repeat([0.0, 0.0, 5.0, 5.0], 2000).reshape(4, 2000)
+    assert first_to_keep(shifted(apart), modes=1) is None
+    assert first_to_keep(shifted(apart), modes=2) == 0
+    assert first_to_keep(shifted(apart[[0, 2, 1, 3]]), modes=2) is None
+
+
+def test_a_run_goes_on_until_its_chains_agree(tmp_path, monkeypatch):
+    """100 draws of two chains cannot have 400 independent ones; where it ends does not depend on interruptions."""
+    monkeypatch.setattr(gn.Lifted, "first_goal", 100)
+    settings = gn.Lifted(warmup=40, chains=2)
+    assert goals(settings) == (100, 200, 400, 800)
+    assert goals(gn.Lifted(draws=70)) == (70,)
+    whole = gn.fit(decay_model(), decay_data(), method=settings, progress=False)
+    assert 200 <= whole.unconstrained.shape[1] <= 800
+    assert not whole.record["interrupted"]
+    kept = gn.fit(decay_model(), decay_data(), method=settings, progress=False, checkpoint=tmp_path)
+    opened = gn.open_checkpoint(tmp_path, decay_model(), decay_data())
+    for other in (kept, opened):
+        assert np.array_equal(whole.unconstrained, other.unconstrained)
+        assert not other.record["interrupted"]

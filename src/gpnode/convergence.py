@@ -13,6 +13,7 @@ with warnings.catch_warnings():
 
 
 RHAT_LIMIT = 1.01
+ESS_LIMIT = 400
 """Chains whose rank-normalised R-hat exceeds this do not agree."""
 
 

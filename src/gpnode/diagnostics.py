@@ -8,10 +8,9 @@ import numpy as np
 
 from . import _notebook as nb
 from .audit import process_shares, widths_against_prior
-from .convergence import RHAT_LIMIT, bulk_ess, e_bfmi, gelman_rubin, geweke, rank_rhat, tail_ess
+from .convergence import ESS_LIMIT, RHAT_LIMIT, bulk_ess, e_bfmi, gelman_rubin, geweke, rank_rhat, tail_ess
 from .posterior import Posterior
 
-ESS_LIMIT = 400
 DIVERGENCE_LIMIT = 0.01
 PARETO_LIMIT = 0.7
 ACCEPT_LIMIT = 0.2

@@ -93,16 +93,17 @@ def run_chains(
     problem: Problem,
     chains: list[Chain],
     settings: Sampler,
+    draws: int,
     on_progress: Callable[[list[Chain]], None],
     executor: ExecutorChoice = None,
     keep: Callable[[Chain], None] = lambda chain: None,
 ) -> None:
-    """Advance all chains to the end; ``keep`` is called with each chain that has come a chunk further.
+    """Advance all chains until they have ``draws`` draws; ``keep`` is called with each chain that has moved on.
 
     Without an executor, chains run side by side in threads, one per core. When interrupted, chunks under way are
     still taken in before the interrupt is raised again.
     """
-    total = settings.warmup + settings.draws
+    total = settings.warmup + draws
     # These numbers do not enter a step; left in, code would be compiled anew for each of them.
     parcel = Parcel((problem, dataclasses.replace(settings, draws=_ROOM, chains=1)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -18,11 +19,13 @@ from ..posterior import Posterior
 from .assembly import Laplace, Method, Sampled, assemble, from_chains, from_laplace
 from .chains import Chain, Sampler, run_chains, start_chains
 from .checkpoint import Checkpoint, check_same, load_start, new_run, read_chain, read_run
-from .executors import ExecutorChoice
+from .enough import first_to_keep, goals
+from .executors import ExecutorChoice, one_blas_thread
 from .gibbs import Lifted
 from .nuts import NUTS
 from .progress import Display
 from .start import Start, disperse, find_start, frames_of
+from .traces import Trace
 
 _LONGEST_LIFTED = 1000  # measurements in a block
 
@@ -119,16 +122,18 @@ def open_checkpoint(folder: str | Path, model: Model, data: Observations) -> Pos
         _, _, key = jax.random.split(jax.random.key(run.seed), 3)
         return assemble(model, data, method, run.seed, start, from_laplace(start, method, key), 0.0)
     chains = [read_chain(folder, i, method.warmup) for i in range(len(points))]
-    count = min(method.draws, *(0 if c is None else c[1].count for c in chains))
+    ends = goals(method)
+    count = min(ends[-1], *(0 if c is None else c[1].count for c in chains))
     if count == 0:
         done = min(0 if c is None else int(c[0]["done"]) for c in chains)
         raise CheckpointError(
             f"the run in {folder} has no draws yet: {done} of {method.warmup} steps of the warm-up are done."
         )
-    rows = [c[1].read()[:count] for c in chains if c is not None]
+    rows = _first_rows([c[1] for c in chains if c is not None], count)
     failures = np.sum([c[0]["warmup_failures"] for c in chains if c is not None], axis=0)
     seconds = sum(float(c[0]["seconds"]) for c in chains if c is not None)
-    sampled = from_chains(rows, failures, interrupted=count < method.draws)
+    skip = _first_to_keep(rows, start, ends)
+    sampled = from_chains([r[skip or 0 :] for r in rows], failures, interrupted=skip is None)
     return assemble(model, data, method, run.seed, start, sampled, seconds)
 
 
@@ -144,7 +149,8 @@ def _find_or_load_start(
     loaded = None if kept is None else kept.load_start(model, data)
     if loaded is not None:
         return loaded
-    start = find_start(bind(model, data), keys[0], display.say)
+    with one_blas_thread():
+        start = find_start(bind(model, data), keys[0], display.say)
     points = [] if isinstance(method, Laplace) else disperse(start, method.chains, keys[1])
     if kept is not None:
         kept.save_start(start, points)
@@ -166,16 +172,41 @@ def _sample(
         for chain in chains:
             kept.restore(chain, settings.warmup)
     keep = _forget if kept is None else kept.keep
-    complete = True
+    complete, ends = True, goals(settings)
     try:
-        run_chains(start.problem, chains, settings, lambda c: display.chains(c, settings), executor, keep)
+        for goal in ends:
+
+            def show(chains: list[Chain], goal: int = goal) -> None:
+                display.chains(chains, settings, goal)
+
+            run_chains(start.problem, chains, settings, goal, show, executor, keep)
+            rows = _first_rows([chain.trace for chain in chains], goal)
+            skip = _first_to_keep(rows, start, ends)
+            if skip is not None:
+                rows = [r[skip:] for r in rows]
+                break
+            display.say(f"the chains do not agree after {goal} draws each: going on")
     except KeyboardInterrupt:
         if kept is not None or not all(chain.trace.count for chain in chains):
             raise
         complete = False
-    count = min(settings.draws, *(chain.trace.count for chain in chains))
-    rows = [chain.trace.read()[:count] for chain in chains]
+        rows = _first_rows([chain.trace for chain in chains], goal)
     return from_chains(rows, np.sum([c.warmup_failures for c in chains], axis=0), interrupted=not complete)
+
+
+def _first_rows(traces: Sequence[Trace], most: int) -> list[np.ndarray]:
+    """As many rows of each chain as all of them have."""
+    count = min(most, *(trace.count for trace in traces))
+    return [trace.read()[:count] for trace in traces]
+
+
+def _first_to_keep(rows: list[np.ndarray], start: Start, ends: tuple[int, ...]) -> int | None:
+    """Which draw is the first to keep; None if it is not yet the end."""
+    count = len(rows[0])
+    if len(ends) == 1 or count not in ends:
+        return 0 if count == ends[-1] else None
+    found = first_to_keep(np.stack([r["draw"] for r in rows]), len(start.modes))
+    return 0 if found is None and count == ends[-1] else found
 
 
 def _forget(chain: Chain) -> None:

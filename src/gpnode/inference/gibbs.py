@@ -9,7 +9,7 @@ Local scales of the horseshoe, integrated out elsewhere, are drawn anew before e
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -33,21 +33,27 @@ _LANDED, _PATH_ACCEPT, _REST_ACCEPT = 0.95, 0.65, 0.85
 # Every so often a round takes small steps: in narrow places the usual ones fail, and a chain would stay for long.
 _SMALL_CHANCE, _SMALL = 0.2, 0.25
 _REST_DEPTH = 5
+_WIDEST = 1.0  # on the unconstrained scale, which is a logarithm for all that is positive
 _DIVERGENCE = 1000.0
 
 
 @dataclass(frozen=True)
 class Lifted:
-    """Settings of the default sampler. Step sizes find themselves while warming up."""
+    """Settings of the default sampler. Step sizes find themselves while warming up.
 
-    draws: int = 2500
+    ``draws`` per chain are kept; by default 2500, and up to eight times as many while chains do not agree.
+    """
+
+    first_goal: ClassVar[int] = 2500
+    draws: int | None = None
     warmup: int = 400
     chains: int = 4
 
     def __post_init__(self) -> None:
         for name, least in (("draws", 4), ("warmup", 20), ("chains", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}; got {getattr(self, name)}.")
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ValueError(f"{name} must be at least {least}; got {value}.")
 
 
 class Size(NamedTuple):
@@ -97,10 +103,15 @@ def init(problem: Problem, frame: Frame, z: Array, key: Array, settings: Lifted)
     """The state before the first step."""
     _, rest = split(problem)
     # Curvature of the rest given the path: what the normal approximation says with the path held fixed.
-    whole = jnp.linalg.inv(frame.spread @ frame.spread.T)
-    rest_spread = jnp.linalg.cholesky(jnp.linalg.inv(whole[rest][:, rest])) if rest.size else jnp.zeros((0, 0))
+    rest_spread = _bounded_spread(frame.curvature[rest][:, rest]) if rest.size else jnp.zeros((0, 0))
     angle, turn, stride = (Size(jnp.log(size), jnp.log(size)) for size in (0.2, 1.0, 0.5))
     return State(frame.point(z), angle, turn, stride, rest_spread, key, jnp.asarray(0))
+
+
+def _bounded_spread(precision: Array) -> Array:
+    """Square root of the inverse, but no wider than priors are: a flat spot at the mode says nothing of its edge."""
+    values, vectors = jnp.linalg.eigh(precision)
+    return vectors / jnp.sqrt(jnp.maximum(values, _WIDEST**-2))
 
 
 def step(problem: Problem, frame: Frame, state: State, settings: Lifted) -> tuple[State, Transition]:
@@ -110,7 +121,7 @@ def step(problem: Problem, frame: Frame, state: State, settings: Lifted) -> tupl
     jitter = jax.random.uniform(jitter_key, (3,), minval=0.7, maxval=1.1)
     sizes = [jnp.exp(jnp.where(warming, own.log, own.mean)) for own in (state.angle, state.turn, state.stride)]
     small = jax.random.bernoulli(small_key, _SMALL_CHANCE)
-    angle, turn, stride = jitter.at[:2].multiply(jnp.where(small, _SMALL, 1.0)) * jnp.stack(sizes)
+    angle, turn, stride = jitter * jnp.where(small, _SMALL, 1.0) * jnp.stack(sizes)
     angle = jnp.minimum(angle, turn)
     rotations = jnp.clip(jnp.round(turn / angle), 1, _MOST_ROTATIONS).astype(int)
 
@@ -134,7 +145,7 @@ def step(problem: Problem, frame: Frame, state: State, settings: Lifted) -> tupl
     adapted = (
         adapt(state.angle, moved.landed - _LANDED, _ANGLES, ~small),
         adapt(state.turn, moved.accept_prob - _PATH_ACCEPT, _TURNS, ~small),
-        adapt(state.stride, tree_accept - _REST_ACCEPT, _STRIDES),
+        adapt(state.stride, tree_accept - _REST_ACCEPT, _STRIDES, ~small),
     )
     return State(u, *adapted, state.rest_spread, key, state.step + 1), transition
 

@@ -26,9 +26,16 @@ class Mode:
     spread: np.ndarray
     log_density: float
 
-    def frame(self) -> Frame:
-        """Coordinates in which the mode is round."""
-        return Frame(jnp.asarray(self.centre), jnp.asarray(self.spread))
+    @property
+    def curvature(self) -> np.ndarray:
+        """Inverse of the approximate covariance (size, size)."""
+        root = np.linalg.inv(self.spread)
+        return root.T @ root
+
+    def frame(self, curvature: np.ndarray | None = None) -> Frame:
+        """Coordinates in which the mode is round, with the mean ``curvature`` of all modes if there are others."""
+        own = self.curvature if curvature is None else curvature
+        return Frame(jnp.asarray(self.centre), jnp.asarray(self.spread), jnp.asarray(own))
 
     @property
     def log_evidence(self) -> float:

@@ -130,7 +130,7 @@ class _Quiet(Display):
     def say(self, what: str) -> None:
         self._halt.check()
 
-    def chains(self, chains: list[Chain], settings: Sampler) -> None:
+    def chains(self, chains: list[Chain], settings: Sampler, draws: int) -> None:
         self._halt.check()
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -24,10 +24,12 @@ from .frame import Frame
 class NUTS:
     """Settings of the No-U-Turn sampler.
 
+    ``draws`` per chain are kept; by default 1500, and up to eight times as many while chains do not agree.
     A larger ``target_accept`` means smaller steps: fewer divergences, more work.
     """
 
-    draws: int = 1500
+    first_goal: ClassVar[int] = 1500
+    draws: int | None = None
     warmup: int = 800
     chains: int = 4
     target_accept: float = 0.9
@@ -35,8 +37,9 @@ class NUTS:
 
     def __post_init__(self) -> None:
         for name, least in (("draws", 4), ("warmup", 20), ("chains", 1), ("max_depth", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}; got {getattr(self, name)}.")
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ValueError(f"{name} must be at least {least}; got {value}.")
         if not 0 < self.target_accept < 1:
             raise ValueError(f"target_accept must lie between 0 and 1; got {self.target_accept}.")
 

@@ -59,9 +59,9 @@ class Display:
         if self._plain:
             self._line(what)
 
-    def chains(self, chains: list[Chain], settings: Sampler) -> None:
-        """Show how far the chains are."""
-        total = (settings.warmup + settings.draws) * len(chains)
+    def chains(self, chains: list[Chain], settings: Sampler, draws: int) -> None:
+        """Show how far the chains are on their way to ``draws`` draws each."""
+        total = (settings.warmup + draws) * len(chains)
         done = sum(c.done for c in chains)
         warming = any(c.done < settings.warmup for c in chains)
         stage = "warming up" if warming else "sampling"

@@ -113,7 +113,8 @@ def disperse(start: Start, count: int, key: Array) -> list[np.ndarray]:
 
 def frames_of(start: Start, count: int) -> list[Frame]:
     """Coordinates for ``count`` chains in each mode, mode after mode."""
-    return [mode.frame() for mode in start.modes for _ in range(count)]
+    curvature = np.mean([mode.curvature for mode in start.modes], axis=0)
+    return [mode.frame(curvature) for mode in start.modes for _ in range(count)]
 
 
 def _draw_back(problem: Problem, mode: Mode, z: np.ndarray) -> np.ndarray:
