@@ -7,7 +7,7 @@ import numpy as np
 from ..convergence import ESS_LIMIT, RHAT_LIMIT, bulk_ess, rank_rhat, tail_ess
 from .chains import Sampler
 
-_DOUBLINGS = 3
+_LONGER = (1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)  # than the first goal
 _LEFT_OUT = (0.0, 0.125, 0.25, 0.5)  # parts of a run
 
 
@@ -15,7 +15,7 @@ def goals(settings: Sampler) -> tuple[int, ...]:
     """Numbers of draws per chain at which to stop if the chains agree; the last one is the end in any case."""
     if settings.draws is not None:
         return (settings.draws,)
-    return tuple(settings.first_goal * 2**i for i in range(_DOUBLINGS + 1))
+    return tuple(int(settings.first_goal * factor) for factor in _LONGER)
 
 
 def first_to_keep(draws: np.ndarray, modes: int) -> int | None:

@@ -21,8 +21,8 @@ from jax import Array
 
 _MOST_ITERATIONS = 30
 _SHORTEST = 1e-3  # part of a step
-_SOLVED = 1e-6  # in units of the posterior's own width, as are all distances here
-_RETURNED = 1e-3
+# Distances, in units of the posterior's own width. The way back need only show that it leads to the same place.
+_SOLVED, _FOUND_BACK, _RETURNED = 1e-6, 1e-4, 1e-3
 
 
 class Point(NamedTuple):
@@ -87,10 +87,10 @@ class Landing(NamedTuple):
     status: Array
 
 
-def rotate(surface: Surface, at: Point, v: Array, angle: Array) -> Landing:
+def rotate(surface: Surface, at: Point, v: Array, angle: Array, tolerance: float = _SOLVED) -> Landing:
     """Rotate by ``angle`` and come back to the surface."""
     wanted = jnp.cos(angle) * (at.x + at.slope.T @ at.r) + jnp.sin(angle) * (at.metric @ v)
-    return _land(surface, at, wanted)
+    return _land(surface, at, wanted, tolerance)
 
 
 def carry_velocity(at: Point, to: Point, angle: Array) -> Array:
@@ -101,7 +101,7 @@ def carry_velocity(at: Point, to: Point, angle: Array) -> Array:
     return _solve_metric(to, ax + to.slope.T @ ar)
 
 
-def _land(surface: Surface, at: Point, wanted: Array) -> Landing:
+def _land(surface: Surface, at: Point, wanted: Array, tolerance: float) -> Landing:
     """Solve x + slope(at)' r(x) = wanted. Coordinates are those in which the metric at the start is the identity."""
 
     def place(z: Array) -> Array:
@@ -116,7 +116,7 @@ def _land(surface: Surface, at: Point, wanted: Array) -> Landing:
         x = place(z)
         return mismatch(x, *surface.residuals(x))
 
-    z, solved, status = _broyden(value, mismatch(at.x, at.r, at.status))
+    z, solved, status = _broyden(value, mismatch(at.x, at.r, at.status), tolerance)
     return Landing(place(z), solved, status)
 
 
@@ -128,7 +128,9 @@ class Mismatch(NamedTuple):
     status: Array
 
 
-def _broyden(value: Callable[[Array], Mismatch], start: Mismatch) -> tuple[Array, Array, Array]:
+def _broyden(
+    value: Callable[[Array], Mismatch], start: Mismatch, tolerance: float = _SOLVED
+) -> tuple[Array, Array, Array]:
     """Root from zero by Broyden's method, without derivatives: the first one is known to be near the identity.
 
     A step that makes things worse is halved, but what it showed of the derivative is kept. Returns the root,
@@ -154,12 +156,12 @@ def _broyden(value: Callable[[Array], Mismatch], start: Mismatch) -> tuple[Array
 
     def unfinished(carry: Any) -> Array:
         i, _, at, _, fraction, _ = carry
-        return (i < _MOST_ITERATIONS) & (fraction > _SHORTEST) & (at.size > _SOLVED)
+        return (i < _MOST_ITERATIONS) & (fraction > _SHORTEST) & (at.size > tolerance)
 
     n = start.gap.size
     first = (jnp.asarray(0), jnp.zeros(n), start, jnp.eye(n), jnp.asarray(1.0), start.status)
     _, z, at, _, _, status = jax.lax.while_loop(unfinished, body, first)
-    return z, at.size <= _SOLVED, status
+    return z, at.size <= tolerance, status
 
 
 class Moved(NamedTuple):
@@ -208,7 +210,7 @@ def _checked_step(surface: Surface, p: Point, v: Array, angle: Array) -> tuple[P
     def arrive() -> tuple[Point, Array, Array, Array]:
         there = surface.point(landing.x)
         arrived = carry_velocity(p, there, angle)
-        back = rotate(surface, there, -arrived, angle)
+        back = rotate(surface, there, -arrived, angle, _FOUND_BACK)
         off = p.factor.T @ (back.x - p.x)
         ok = there.sound & back.solved & (off @ off < _RETURNED**2)
         status = jnp.where(back.solved, there.status.astype(int), back.status)
