@@ -58,20 +58,6 @@ class Calibration:
     with fewer effective draws than ranks need.
     """
 
-    ranks: dict[str, int]
-    inside: np.ndarray
-    fewest_effective: float
-
-
-@dataclass(frozen=True, eq=False)
-class Calibration:
-    """What many simulated fits say.
-
-    ``ranks`` maps each number's name to ranks (fits,) from 0 to ``THINNED``; ``inside`` (fits, times, states) is 1
-    where a true state lay within the 90 % band at ``times``, 0 where not, NaN where the path had ended; ``dropped`` counts draws from the prior that could not
-    be solved, ``errors`` fits that failed, ``slow`` fits with fewer effective draws than ranks need.
-    """
-
     ranks: dict[str, np.ndarray]
     inside: np.ndarray
     times: np.ndarray
