@@ -65,7 +65,7 @@ def stop_at_random(run: Path, problem: Path, how: signal.Signals, rng: random.Ra
             time.sleep(0.005)
         time.sleep(rng.uniform(0.0, 1.5))
     process.send_signal(how)
-    said, _ = process.communicate(timeout=300)
+    said, _ = process.communicate()
     return process.returncode, said, process.returncode == 0
 
 
