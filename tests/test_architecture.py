@@ -25,6 +25,8 @@ LAYERS = [
     ["symbolic", "typeset", "audit"],
     ["storage", "diagnostics", "equations", "loo"],
     ["forecast", "inference"],
+    ["simulation"],
+    ["calibration"],
     ["plots", "problem_file"],
     ["studies", "report"],
     ["cli", "__main__"],

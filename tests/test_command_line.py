@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tomllib
@@ -19,6 +21,7 @@ import gpnode as gn
 from gpnode import cli
 from gpnode.cli.checking import data_remarks
 from gpnode.cli.examples import EXAMPLES
+from gpnode.inference.checkpoint import Checkpoint
 from gpnode.problem_file import read_prior, read_problem, write_problem
 
 QUICK = {"method": "laplace", "draws": 200}
@@ -62,7 +65,18 @@ def test_examples_are_complete_problems(name, tmp_path):
 def help_examples(capsys):
     """The example at the end of every command's --help."""
     found = []
-    for command in ("example", "check", "fit", "resume", "forecast", "diagnose", "compare", "export", "report"):
+    for command in (
+        "example",
+        "check",
+        "fit",
+        "resume",
+        "forecast",
+        "diagnose",
+        "compare",
+        "export",
+        "report",
+        "calibrate",
+    ):
         with pytest.raises(SystemExit):
             cli.run([command, "--help"])
         found.append(re.search(r"example: gpnode (.*)", capsys.readouterr().out)[1])
@@ -83,6 +97,34 @@ def test_every_example_in_the_help_runs(place, monkeypatch, capsys):
         if arguments[0] == "compare":
             shutil.copytree("lynx-hare/fit", "lynx-hare/other")
         assert cli.run(arguments) == 0, line
+
+
+def test_a_stopped_fit_reports_goes_on_and_takes_more_draws(place, tmp_path, monkeypatch, capsys):
+    file = tmp_path / "problem.toml"
+    content = tomllib.loads((place / "lynx-hare" / "problem.toml").read_text())
+    shutil.copy(place / "lynx-hare" / "data.csv", tmp_path)
+    write_problem(content | {"sampler": {"method": "lifted", "draws": 40, "warmup": 20, "chains": 2}}, file)
+    run = tmp_path / "fit"
+    keep, chunks = Checkpoint.keep, iter(range(100))
+
+    def interrupted(self, chain):
+        keep(self, chain)
+        if next(chunks) == 5:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("gpnode.inference.chains._ROOM", 10)
+        patch.setattr(Checkpoint, "keep", interrupted)
+        assert cli.run(["fit", str(file), "-o", str(run), "-q"]) == 143
+    assert f"gpnode resume {run}" in capsys.readouterr().err
+    assert cli.run(["diagnose", str(run)]) == 2
+    assert "the run was interrupted" in capsys.readouterr().out
+    assert cli.run(["resume", str(run), "-q", "--draws", "50"]) == 2
+    assert gn.Posterior.load(run / "posterior.nc").unconstrained.shape[1] == 50
+    write_problem(content | {"sampler": {"method": "lifted", "draws": 40, "warmup": 30, "chains": 2}}, file)
+    capsys.readouterr()
+    assert cli.run(["fit", str(file), "-o", str(run), "-q"]) == 1
+    assert "--anew" in capsys.readouterr().err
 
 
 def test_forecasts_are_written_as_tables(place, capsys):

@@ -138,9 +138,9 @@ def test_many_fits_are_those_of_fit_and_failures_are_reported_one_by_one(serial,
 
 
 def test_many_fits_elsewhere_with_a_result_made_there(serial, capsys):
-    tasks = [gn.FitTask(decay_model(), decay_data(), SETTINGS), hopeless()]
-    found = gn.fit_many(tasks, executor=Elsewhere(), then=lambda p: float(p.draws["rate"].mean()))
-    assert found[0].result == float(serial.draws["rate"].mean())
+    tasks = [gn.FitTask(decay_model(), decay_data(), SETTINGS, context=2.0), hopeless()]
+    found = gn.fit_many(tasks, executor=Elsewhere(), then=lambda p, factor: factor * float(p.draws["rate"].mean()))
+    assert found[0].result == 2.0 * float(serial.draws["rate"].mean())
     assert "2 of 2 fits done" in capsys.readouterr().err
 
 

@@ -14,6 +14,7 @@ configure_jax()  # before anything below creates an array
 
 from . import kernels, plots, priors  # noqa: E402
 from .binding import bind  # noqa: E402
+from .calibration import Calibration, calibrate  # noqa: E402
 from .data import Observations  # noqa: E402
 from .diagnostics import diagnose  # noqa: E402
 from .dynamics import Dictionary, KnownForm, Sum, fourier, polynomial, term  # noqa: E402
@@ -46,6 +47,7 @@ from .priors import (  # noqa: E402
     TruncatedNormal,
     Uniform,
 )
+from .simulation import simulate  # noqa: E402
 from .solvers import Adaptive, FixedGrid, Native, Stiff  # noqa: E402
 
 __version__ = "0.1.0"
@@ -54,6 +56,7 @@ __all__ = [
     "NUTS",
     "Adaptive",
     "Around",
+    "Calibration",
     "CheckpointError",
     "DataError",
     "Dictionary",
@@ -90,6 +93,7 @@ __all__ = [
     "Uniform",
     "WorkerError",
     "bind",
+    "calibrate",
     "compare",
     "diagnose",
     "equations",
@@ -103,5 +107,6 @@ __all__ = [
     "plots",
     "polynomial",
     "priors",
+    "simulate",
     "term",
 ]

@@ -212,7 +212,14 @@ def _common_checks(posterior: Posterior) -> list[Check]:
             )
         )
     if record.get("interrupted"):
-        found.append(Check("run complete", False, "the run was interrupted", "Run it again to the end."))
+        found.append(
+            Check(
+                "run complete",
+                False,
+                "the run was interrupted",
+                "Go on with it: gpnode resume, or the same fit with its checkpoint.",
+            )
+        )
     return found
 
 

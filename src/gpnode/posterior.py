@@ -85,11 +85,11 @@ class Posterior:
 
     def scalars(self) -> Iterator[tuple[str, np.ndarray]]:
         """Every inferred number by name, such as ``coef[x1, x1*x2]``, with its draws (chain, draw)."""
-        for label, name, index in self._entries():
+        for label, name, index in self.entries():
             values: Any = self.draws[name].transpose("chain", "draw", ...).to_numpy()
             yield label, values[(..., *index)]
 
-    def _entries(self) -> Iterator[tuple[str, str, tuple[int, ...]]]:
+    def entries(self) -> Iterator[tuple[str, str, tuple[int, ...]]]:
         """Label, variable and position of every inferred number; fixed coefficients are left out."""
         constants = self.record.get("constants", {})
         for key, array in self.draws.data_vars.items():
@@ -117,7 +117,7 @@ class Posterior:
         table = pd.DataFrame.from_dict(rows, orient="index")
         if not self.is_sample:
             peak = self.record["laplace"]["map"]
-            table.insert(0, "map", [float(np.asarray(peak[name])[index]) for _, name, index in self._entries()])
+            table.insert(0, "map", [float(np.asarray(peak[name])[index]) for _, name, index in self.entries()])
         return table
 
     def mode_chains(self) -> list[np.ndarray]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from ..errors import GpnodeError
-from . import checking, examples, fitting, runs, studies
+from . import calibrating, checking, examples, fitting, runs, studies
 from .exits import BAD_INPUT, EXIT_CODES, INTERRUPTED, TERMINATED, Terminated, ending_gently
 
 
@@ -45,6 +45,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"gpnode {version('gpnode')}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for module in (examples, checking, fitting, runs, studies):
+    for module in (examples, checking, fitting, runs, calibrating, studies):
         module.add_commands(commands)
     return parser

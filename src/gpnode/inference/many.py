@@ -23,7 +23,8 @@ from .progress import Display
 class FitTask:
     """One fit among many; the arguments are those of :func:`gpnode.fit`.
 
-    ``checkpoint`` is a directory as the worker sees it: on a cluster, one on a shared file system.
+    ``checkpoint`` is a directory as the worker sees it: on a cluster, one on a shared file system. ``context`` is
+    handed to what :func:`fit_many` calls with the posterior.
     """
 
     model: Model
@@ -32,6 +33,7 @@ class FitTask:
     seed: int = 0
     checkpoint: str | Path | None = None
     name: str | None = None
+    context: Any = None
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def fit_many(
     tasks: Iterable[FitTask],
     *,
     executor: ExecutorChoice = None,
-    then: Callable[[Posterior], Any] | None = None,
+    then: Callable[[Posterior, Any], Any] | None = None,
     progress: bool = True,
 ) -> list[FitOutcome]:
     """Fit each of ``tasks``, side by side, and return what became of them in the same order.
@@ -66,8 +68,8 @@ def fit_many(
     executor
         Where fits run, as for :func:`gpnode.fit`: by default threads of this process, one per core.
     then
-        Called with each posterior where it was made; what it returns becomes the result. With many fits it saves
-        keeping, and sending, all of their draws.
+        Called with each posterior and its task's ``context``, where the fit was made; what it returns becomes the
+        result. With many fits it saves keeping, and sending, all of their draws.
     progress
         Show how many are done on standard error.
 
@@ -134,9 +136,9 @@ class _Quiet(Display):
         self._halt.check()
 
 
-def _run(parcel: Parcel[tuple[FitTask, Callable[[Posterior], Any] | None]], halt: _Halt) -> Parcel[Any]:
+def _run(parcel: Parcel[tuple[FitTask, Callable[[Posterior, Any], Any] | None]], halt: _Halt) -> Parcel[Any]:
     task, then = parcel.content
     method = task.method or default_method(task.data)
     with one_blas_thread(), _Quiet(halt) as display:
         posterior = run_fit(task.model, task.data, method, task.seed, display, Serial(), task.checkpoint)
-        return Parcel(posterior if then is None else then(posterior), lasting=False)
+        return Parcel(posterior if then is None else then(posterior, task.context), lasting=False)

@@ -1,0 +1,74 @@
+"""``gpnode calibrate``: fits of simulated data against the truth behind them."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+from ..files import make_folder, write_text
+from .exits import NOT_CONVERGED, OK, add_command
+from .fitting import add_problem_arguments, problem_of
+
+
+def add_commands(commands: Any) -> None:
+    """Add ``calibrate``."""
+    found = add_command(
+        commands,
+        "calibrate",
+        "check a problem by fitting data simulated from it",
+        "gpnode calibrate lynx-hare/problem.toml -o lynx-hare/calibration --fits 24",
+        _calibrate,
+    )
+    add_problem_arguments(found)
+    found.add_argument("-o", "--output", type=Path, required=True, help="directory for results; run again to go on")
+    found.add_argument("--fits", type=int, default=200, help="number of simulated data sets")
+    found.add_argument("--seed", type=int, default=0, help="seed of simulations and chains")
+    found.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    found.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def _calibrate(options: argparse.Namespace) -> int:
+    import matplotlib.pyplot as plt
+
+    from .. import plots
+    from ..calibration import calibrate
+
+    plt.switch_backend("Agg")
+    problem = problem_of(options)
+    folder: Path = options.output
+    make_folder(folder)
+    found = calibrate(
+        problem.model,
+        problem.data,
+        fits=options.fits,
+        method=problem.method,
+        seed=options.seed,
+        checkpoint=folder / "fits",
+        progress=not options.quiet,
+    )
+    result = {
+        "calibrated": found.calibrated,
+        "fits": found.fits,
+        "failed": len(found.errors),
+        "dropped": found.dropped,
+        "bands": found.band_coverage(),
+        "numbers": found.table(),
+    }
+    write_text(folder / "calibration.json", json.dumps(result, indent=1))
+    write_text(folder / "calibration.txt", f"{found}\n")
+    ranks = io.StringIO()
+    writer = csv.writer(ranks)
+    writer.writerow(found.ranks)
+    writer.writerows(zip(*found.ranks.values(), strict=True))
+    write_text(folder / "ranks.csv", ranks.getvalue())
+    figure = plots.calibration(found)[0].get_figure(root=True)
+    assert figure is not None
+    figure.savefig(folder / "calibration.png", dpi=130)
+    print(json.dumps(result) if options.json else found)
+    if not options.json:
+        print(f"\nwritten: {folder}/calibration.png, calibration.txt, calibration.json and ranks.csv")
+    return OK if found.calibrated else NOT_CONVERGED
