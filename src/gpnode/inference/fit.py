@@ -74,6 +74,8 @@ def fit(
     executor
         Where chunks of chains run; any ``concurrent.futures.Executor``.
 
+    Notes
+    -----
     Ctrl-C after the warm-up returns the draws so far, marked as interrupted.
     """
     if not isinstance(method, Lifted | NUTS | Laplace | None):
