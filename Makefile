@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo test test-slow lint bench docs docs-results clean
 
 # The main job: predator and prey from cold, equations, verdicts, pictures.
 demo: $(READY)
@@ -21,15 +21,23 @@ test-slow: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/all.py $(if $(AMC),--amc $(AMC))
 
+# The site, into site/; every example on its pages is run.
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --clean
+
+# Keeps what studies and benchmark measured for the page of results: make docs-results STUDIES="dir dir".
+docs-results: $(READY)
+	$(BIN)/python docs/hooks/results.py $(STUDIES)
+
 lint: $(READY)
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks docs
+	$(BIN)/ruff format --check src tests benchmarks docs
 	$(BIN)/mypy
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo-output .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) demo-output site .pytest_cache .mypy_cache .ruff_cache

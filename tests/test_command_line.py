@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import functools
 import json
 import os
 import re
@@ -11,11 +13,10 @@ import signal
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import gpnode as gn
 from gpnode import cli
@@ -62,25 +63,28 @@ def test_examples_are_complete_problems(name, tmp_path):
     assert gn.bind(problem.model, problem.data).size > 0
 
 
-def help_examples(capsys):
-    """The example at the end of every command's --help."""
-    found = []
-    for command in (
-        "example",
-        "check",
-        "fit",
-        "resume",
-        "forecast",
-        "diagnose",
-        "compare",
-        "export",
-        "report",
-        "calibrate",
-    ):
-        with pytest.raises(SystemExit):
-            cli.run([command, "--help"])
-        found.append(re.search(r"example: gpnode (.*)", capsys.readouterr().out)[1])
-    return found
+def all_commands(parser, before=()):
+    """Every command as the words to call it by, those of ``study`` one by one."""
+    below = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    if not below:
+        return [before]
+    return [found for name, own in below[0].choices.items() for found in all_commands(own, (*before, name))]
+
+
+COMMANDS = all_commands(cli._parser())
+
+
+def help_example(command, capsys):
+    """The example at the end of a command's --help, as arguments."""
+    with pytest.raises(SystemExit):
+        cli.run([*command, "--help"])
+    return shlex.split(re.search(r"example: gpnode (.*)", capsys.readouterr().out)[1])
+
+
+def test_every_command_has_an_example_of_itself(capsys):
+    assert len(COMMANDS) == 13
+    for command in COMMANDS:
+        assert tuple(help_example(command, capsys)[: len(command)]) == command
 
 
 def test_python_module_is_the_command():
@@ -90,13 +94,50 @@ def test_python_module_is_the_command():
 
 def test_every_example_in_the_help_runs(place, monkeypatch, capsys):
     monkeypatch.chdir(place)
-    for line in help_examples(capsys):
-        arguments = shlex.split(line)
-        if arguments[0] == "example":
-            continue  # its result, quickly sampled, is what the others work on
-        if arguments[0] == "compare":
-            shutil.copytree("lynx-hare/fit", "lynx-hare/other")
-        assert cli.run(arguments) == 0, line
+    shutil.copytree("lynx-hare/fit", "lynx-hare/other")  # for compare
+    for command in COMMANDS:
+        if command[0] not in ("example", "study"):  # the first is what the others work on, studies take minutes
+            arguments = help_example(command, capsys)
+            assert cli.run(arguments) == 0, arguments
+
+
+STUDIES = [c for c in COMMANDS if c[0] == "study"]
+
+
+@pytest.mark.parametrize("command", STUDIES, ids=lambda c: c[1])
+def test_examples_of_studies_call_them(command, monkeypatch, capsys, tmp_path):
+    """The same arguments as below reach the study, and its verdict the exit code."""
+    monkeypatch.chdir(tmp_path)
+    called = []
+
+    def study(output, *arguments, **_):
+        called.append((output, *arguments))
+        output.mkdir()
+        (output / "verdict.txt").write_text("Verdict: well")
+        (output / "table.txt").write_text("")
+        return {"convergence": {"converged": False}, "summary": {"all_converged": False}}
+
+    for module in ("predator_prey", "glycolysis", "human_motion"):
+        monkeypatch.setattr(f"gpnode.studies.{module}.run", study)
+    assert cli.run(help_example(command, capsys)) == 2
+    assert called[0][0] == Path(f"{command[1]}-output")
+    assert "Verdict: well" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", STUDIES, ids=lambda c: c[1])
+def test_examples_of_studies_run(command, monkeypatch, capsys, tmp_path):
+    """From end to end, with chains too short to mean anything."""
+    monkeypatch.chdir(tmp_path)
+    frames = np.arange(82 * 4)[:, None] * np.linspace(0.01, 0.05, 12)
+    lines = [f"{i + 1}\nroot {' '.join(f'{v:.6f}' for v in row)}" for i, row in enumerate(np.sin(frames))]
+    Path("07_02.amc").write_text("\n".join(lines))
+    for module in ("predator_prey", "glycolysis", "human_motion"):
+        short = functools.partial(gn.fit, method=gn.Lifted(draws=30, warmup=20, chains=2))
+        monkeypatch.setattr(f"gpnode.studies.{module}.fit", short)
+    assert cli.run([*help_example(command, capsys), "-q"]) in (0, 2)
+    assert "Verdict:" in capsys.readouterr().out
+    assert json.loads(Path(f"{command[1]}-output", "results.json").read_text())["study"] == command[1]
 
 
 def test_a_stopped_fit_reports_goes_on_and_takes_more_draws(place, tmp_path, monkeypatch, capsys):
@@ -258,44 +299,3 @@ def test_priors_as_text(text):
 def test_other_text_is_no_prior(text):
     with pytest.raises(gn.ModelError):
         read_prior(text, "here")
-
-
-toml_value = st.recursive(
-    st.one_of(st.booleans(), st.integers(-(2**40), 2**40), st.floats(allow_nan=False), st.text(max_size=12)),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
-    max_leaves=4,
-)
-keys = st.sampled_from(
-    ["file", "time", "states", "degree", "terms", "equations", "hare", "kind", "std", "seed", "method", "draws", "x"]
-)
-
-
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    content=st.dictionaries(
-        st.sampled_from(["model", "parameters", "initial", "kernel", "noise", "transform", "sampler"]),
-        st.dictionaries(keys, toml_value, max_size=3),
-        max_size=3,
-    )
-)
-def test_any_problem_gives_a_model_or_a_clear_error(tmp_path, content):
-    table, _ = EXAMPLES["lynx-hare"]()
-    (tmp_path / "data.csv").write_text(table)
-    write_problem({"data": {"file": "data.csv", "time": "year"}, **content}, tmp_path / "problem.toml")
-    try:
-        read_problem(tmp_path / "problem.toml")
-    except gn.GpnodeError as error:
-        assert str(error)
-
-
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(noise=st.binary(max_size=40), at=st.integers(0, 300))
-def test_damaged_tables_give_data_or_a_clear_error(tmp_path, noise, at):
-    table, _ = EXAMPLES["lynx-hare"]()
-    whole = table.encode()
-    (tmp_path / "data.csv").write_bytes(whole[:at] + noise + whole[at + len(noise) // 2 :])
-    content = {"data": {"file": "data.csv", "time": "year"}, "model": {"degree": 1}}
-    try:
-        read_problem(tmp_path / "data.csv", content)
-    except gn.GpnodeError as error:
-        assert str(error)

@@ -18,6 +18,8 @@ from ._columns import date_origin, elapsed_times, first_row, numbers_of, require
 from .errors import DataError
 
 DEFAULT_TRAJECTORY = "0"
+LARGEST = 1e100
+"""Measurements and times beyond this, or of which none reaches one over it, overflow once they are squared."""
 _MOST_SHOWN = 40  # series in a notebook
 
 
@@ -304,6 +306,13 @@ def _clean_series(variable: str, trajectory: str, times: np.ndarray, values: Any
             f"time of {variable!r} in row {first_row(values, bad_time)} is missing or infinite. "
             "Give every row a time, or remove the row."
         )
+    for what, found in (("value", numbers), ("time", times)):
+        if (np.abs(found) > LARGEST).any():
+            row = first_row(values, np.abs(found) > LARGEST)
+            raise DataError(
+                f"{what} of {variable!r} in row {row} is beyond {LARGEST:g}, too large to compute with. "
+                "Correct it, or use a larger unit."
+            )
     measured = np.isfinite(numbers)
     rows = row_labels(values)[measured]
     times, numbers = times[measured], numbers[measured]
@@ -345,6 +354,11 @@ def _check_variables(series: tuple[Series, ...], named: Iterable[str]) -> None:
             raise DataError(
                 f"{variable!r} is constant ({kind} in all {count} rows) and says nothing about motion. "
                 "Remove it, or put it into the equations as a known constant."
+            )
+        if np.abs(everything).max() * LARGEST < 1.0 or np.ptp(everything) * LARGEST < 1.0:
+            raise DataError(
+                f"values of {variable!r} vary by less than {1 / LARGEST:g}, too little to compute with. "
+                "Use a smaller unit."
             )
 
 

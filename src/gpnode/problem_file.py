@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import datetime
 import json
 import tomllib
 from collections.abc import Mapping
@@ -99,11 +100,23 @@ def read_data(folder: Path, section: Mapping[str, Any]) -> Observations:
         raise ModelError('[data] needs file = "measurements.csv".')
     file = folder / section["file"]
     _read_size(file, LARGEST_FILE)
+    for name in ("time", "variable", "value", "trajectory", "time_unit"):
+        if not isinstance(section.get(name, ""), str):
+            raise ModelError(f"[data] {name} must be a text; got {section[name]!r:.80}.")
+    _texts(section.get("variables", []), "[data] variables")
     given = {k: v for k, v in section.items() if k != "file"}
-    try:
-        return Observations.from_csv(file, **given)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"[data] {error}") from error
+    if "start" in section:
+        given["start"] = _start(section["start"])
+    return Observations.from_csv(file, **given)
+
+
+def _start(value: Any) -> Any:
+    """A time: a number or a date; or one for each trajectory."""
+    if isinstance(value, Mapping):
+        return {str(run): _start(own) for run, own in value.items()}
+    if isinstance(value, str | datetime.date):
+        return str(value)
+    return _number(value, "[data] start")
 
 
 def read_model(data: Observations, sections: Mapping[str, Mapping[str, Any]]) -> Model:

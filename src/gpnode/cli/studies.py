@@ -11,7 +11,11 @@ from .exits import NOT_CONVERGED, OK, add_command
 
 def add_commands(commands: Any) -> None:
     """Add ``study`` with one subcommand for each of the paper's problems."""
-    study = commands.add_parser("study", help="run one of the paper's studies from cold")
+    study = commands.add_parser(
+        "study",
+        help="run one of the paper's studies from cold",
+        epilog="example: gpnode study predator-prey -o predator-prey-output",
+    )
     names = study.add_subparsers(title="studies", required=True, metavar="NAME")
 
     def add(name: str, what: str, more: str = "") -> argparse.ArgumentParser:

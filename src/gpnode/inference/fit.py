@@ -61,6 +61,8 @@ def fit(
         A directory to keep the run in, chunk by chunk. The same call goes on where an earlier one stopped, however
         it stopped, and ends with the same numbers as without a stop. A finished run goes on if asked for more draws.
 
+    Notes
+    -----
     Ctrl-C stops after the chunks under way. With a checkpoint nothing is lost, and ``KeyboardInterrupt`` is raised;
     without one, the draws after the warm-up are returned, marked as interrupted.
     """
