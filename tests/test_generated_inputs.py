@@ -38,10 +38,11 @@ def test_an_error_that_is_not_ours_is_seen(tmp_path, monkeypatch):
 
 
 def test_generated_inputs_give_a_problem_or_a_clear_error(tmp_path):
-    seen = read_many(250, 0, tmp_path)
-    assert seen.failures == []
-    assert seen.count >= 250
-    assert len(seen.outcomes) >= 3  # problems, and errors of both kinds
+    for count, bind in ((300, False), (40, True)):
+        seen = read_many(count, 0, tmp_path, bind)
+        assert seen.failures == []
+        assert seen.count >= count
+        assert {"problem", "DataError", "ModelError"} <= set(seen.outcomes)
 
 
 @pytest.mark.slow
