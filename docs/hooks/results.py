@@ -177,8 +177,8 @@ def _benchmark_table(benchmark: dict[str, Any] | None) -> str:
         ours, paper = sampling["gpnode"], sampling["paper"]
         parts.append(
             "Effective draws per second on predator and prey, at equal wall time: "
-            f"gpnode {_number(ours['ess_per_second'])}, NUTS on the paper's parameterisation {_number(paper['ess_per_second'])}: "
-            f"{_number(sampling['times_more'])} times as many.\n"
+            f"gpnode {_number(ours['ess_per_second'])}, NUTS on the paper's parameterisation "
+            f"{_number(paper['ess_per_second'])}: {_number(sampling['times_more'])} times as many.\n"
         )
     return "\n".join(parts)
 
