@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import matplotlib.pyplot as plt
 import pytest
 
 pytest.importorskip("mkdocs", reason="the documentation needs pip install '.[docs]'")
@@ -32,6 +33,7 @@ def shown(markdown):
 
 
 def test_examples_show_what_they_print_return_and_draw():
+    plt.close("all")  # what other tests left open is not part of the page
     page = shown(
         "```python run\nimport gpnode as gn\nprint('a < b')\n```\n\n"
         "```python run\ngn.Observations({'x': ([0, 1], [2, 3])})\n```\n\n"

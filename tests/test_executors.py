@@ -147,7 +147,6 @@ def test_many_fits_elsewhere_with_a_result_made_there(serial, capsys):
 def test_interrupted_many_fits_stop_within_a_chunk_and_go_on(tmp_path, serial, monkeypatch):
     monkeypatch.setattr("gpnode.inference.chains._SECONDS", 1e-9)  # one step a chunk
     tasks = [gn.FitTask(decay_model(), decay_data(), SETTINGS, seed=i, checkpoint=tmp_path / str(i)) for i in range(2)]
-    sampling = threading.Event()
     keep = "gpnode.inference.checkpoint.Checkpoint.keep"
     from gpnode.inference.checkpoint import Checkpoint
 
@@ -155,8 +154,8 @@ def test_interrupted_many_fits_stop_within_a_chunk_and_go_on(tmp_path, serial, m
 
     def seen(self, chain):
         before(self, chain)
-        if chain.done > 40 and not sampling.is_set():
-            sampling.set()
+        # More than once: Python drops an interrupt that arrives while the collector calls back.
+        if chain.index == 0 and chain.done in (41, 48, 55, 62):
             os.kill(os.getpid(), signal.SIGINT)
 
     with monkeypatch.context() as patch:

