@@ -105,7 +105,7 @@ def run_chains(
     """
     total = settings.warmup + draws
     # These numbers do not enter a step; left in, code would be compiled anew for each of them.
-    parcel = Parcel((problem, dataclasses.replace(settings, draws=_ROOM, chains=1)))
+    parcel = Parcel((problem, dataclasses.replace(settings, draws=None, chains=1)))
 
     def next_chunk(chain: Chain) -> Task | None:
         count = chain.next_count(total)
