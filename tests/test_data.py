@@ -109,6 +109,9 @@ BAD = {
     "endless start": (GOOD, {"start": -np.inf}, ["start", "first measurement"]),
     "text start": (GOOD, {"start": "soon"}, ["start", "'soon'"]),
     "unknown trajectory": (GOOD, {"start": {"x": 0.0}}, ["'x'"]),
+    "huge value": ({"hare": ([0, 1], [2.0, 1e200])}, {}, ["'hare'", "row 2", "larger unit"]),
+    "huge time": ({"hare": ([0, 1e200], [2.0, 1.0])}, {}, ["'hare'", "row 2", "larger unit"]),
+    "tiny values": ({"hare": ([0, 1], [2e-200, 1e-200])}, {}, ["'hare'", "smaller unit"]),
 }
 
 

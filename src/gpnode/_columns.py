@@ -13,6 +13,10 @@ from .errors import DataError
 DATE_UNITS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 604800.0, "year": 31557600.0}
 
 
+LARGEST = 1e100
+"""Beyond this, and below one over it, numbers overflow once they are squared."""
+
+
 def numbers_of(values: Any, variable: str, what: str) -> np.ndarray:
     column = pd.Series(np.asarray(values, dtype=object))
     numbers = pd.to_numeric(column, errors="coerce")
@@ -85,6 +89,22 @@ def require_names(table: pd.DataFrame, column: str) -> None:
     if missing.any():
         raise DataError(
             f"column {column!r} is empty in row {first_row(table[column], missing)}. Name the {column} of every row."
+        )
+
+
+def refuse_huge(numbers: np.ndarray, column: Any, variable: str, what: str) -> None:
+    huge = np.abs(numbers) > LARGEST
+    if huge.any():
+        raise DataError(
+            f"{what} of {variable!r} in row {first_row(column, huge)} is beyond {LARGEST:g}, which is too large to "
+            "compute with. Correct it, or use a larger unit."
+        )
+
+
+def refuse_tiny(numbers: np.ndarray, variable: str) -> None:
+    if np.ptp(numbers) * LARGEST < 1.0:
+        raise DataError(
+            f"values of {variable!r} vary by less than {1 / LARGEST:g}, too little to compute with. Use a smaller unit."
         )
 
 

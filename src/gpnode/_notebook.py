@@ -126,4 +126,6 @@ def _points(x: np.ndarray, y: np.ndarray) -> str:
 
 def _chart(content: str) -> Markup:
     size = f'width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}"'
-    return Markup(f'<svg {size} style="vertical-align: middle;" aria-hidden="true">{content}</svg>')
+    return Markup(
+        f'<svg {size} style="vertical-align: middle; min-width: {_WIDTH}px;" aria-hidden="true">{content}</svg>'
+    )

@@ -14,12 +14,20 @@ import numpy as np
 import pandas as pd
 
 from . import _notebook as nb
-from ._columns import date_origin, elapsed_times, first_row, numbers_of, require_columns, require_names, row_labels
+from ._columns import (
+    date_origin,
+    elapsed_times,
+    first_row,
+    numbers_of,
+    refuse_huge,
+    refuse_tiny,
+    require_columns,
+    require_names,
+    row_labels,
+)
 from .errors import DataError
 
 DEFAULT_TRAJECTORY = "0"
-LARGEST = 1e100
-"""Measurements and times beyond this, or of which none reaches one over it, overflow once they are squared."""
 _MOST_SHOWN = 40  # series in a notebook
 
 
@@ -211,7 +219,7 @@ class Observations:
 
     def __str__(self) -> str:
         unit = f" {self.time_unit}" if self.time_unit else ""
-        lines = [f"Observations: {self.size} measurements, {len(self.trajectories)} trajectory(ies)"]
+        lines = [self._what()]
         for s in self.series:
             where = "" if len(self.trajectories) == 1 else f" [{s.trajectory}]"
             lines.append(
@@ -219,6 +227,10 @@ class Observations:
                 f"time {s.times[0]:.4g} to {s.times[-1]:.4g}{unit}"
             )
         return "\n".join(lines)
+
+    def _what(self) -> str:
+        runs = len(self.trajectories)
+        return f"Observations: {self.size} measurements, {runs} {'trajectory' if runs == 1 else 'trajectories'}"
 
     def _repr_html_(self) -> str:
         several = len(self.trajectories) > 1
@@ -238,8 +250,7 @@ class Observations:
         ]
         left_out = len(self.series) - len(rows)
         more = [nb.line(f"and {left_out} more series: to_long() has them all")] if left_out else []
-        what = f"Observations: {self.size} measurements, {len(self.trajectories)} trajectory(ies)"
-        return nb.block(nb.title(what), nb.table(head, rows, left=2 + several), *more)
+        return nb.block(nb.title(self._what()), nb.table(head, rows, left=2 + several), *more)
 
     # -- assembly and checks --------------------------------------------------------------
 
@@ -306,13 +317,8 @@ def _clean_series(variable: str, trajectory: str, times: np.ndarray, values: Any
             f"time of {variable!r} in row {first_row(values, bad_time)} is missing or infinite. "
             "Give every row a time, or remove the row."
         )
-    for what, found in (("value", numbers), ("time", times)):
-        if (np.abs(found) > LARGEST).any():
-            row = first_row(values, np.abs(found) > LARGEST)
-            raise DataError(
-                f"{what} of {variable!r} in row {row} is beyond {LARGEST:g}, too large to compute with. "
-                "Correct it, or use a larger unit."
-            )
+    refuse_huge(numbers, values, variable, "value")
+    refuse_huge(times, values, variable, "time")
     measured = np.isfinite(numbers)
     rows = row_labels(values)[measured]
     times, numbers = times[measured], numbers[measured]
@@ -355,11 +361,7 @@ def _check_variables(series: tuple[Series, ...], named: Iterable[str]) -> None:
                 f"{variable!r} is constant ({kind} in all {count} rows) and says nothing about motion. "
                 "Remove it, or put it into the equations as a known constant."
             )
-        if np.abs(everything).max() * LARGEST < 1.0 or np.ptp(everything) * LARGEST < 1.0:
-            raise DataError(
-                f"values of {variable!r} vary by less than {1 / LARGEST:g}, too little to compute with. "
-                "Use a smaller unit."
-            )
+        refuse_tiny(everything, variable)
 
 
 def _start_times(
