@@ -82,7 +82,7 @@ def test_results_are_tables_of_what_was_measured(tmp_path, monkeypatch):
     (tmp_path / "output" / "results.json").write_text(json.dumps(content))
     results.main([str(tmp_path / "output")])
     (tmp_path / "kept" / "benchmark.json").write_text(
-        json.dumps({"toy": {"native": {"us": 12.0, "times_faster": 8.0}}})
+        json.dumps({"gradient": {"toy": {"native": {"us": 12.0, "times_faster": 8.0}}}})
     )
     found = results.on_page_markdown(page, None)
     assert "| predator-prey, data 3 | converged | 1.004 | 812.4 |" in found

@@ -104,8 +104,8 @@ def _overall(runs: list[dict[str, Any]]) -> str:
 
 
 def _errors(found: dict[str, Any]) -> str:
-    if "summary" in found:
-        return f"{_pair(found['summary']['median_rmse_mean_path'])}, median over data sets"
+    if rmse := found.get("summary", {}).get("median_rmse_mean_path"):
+        return f"{_pair(rmse)}, median over data sets"
     if "all" in found:
         seen, missing = (found["all"][part]["rmse_mean_path"] for part in ("seen", "missing"))
         return f"seen {seen:.2f}, missing {missing:.2f}"
