@@ -9,8 +9,10 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import json
+import os
 import resource
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -20,6 +22,7 @@ import warnings
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import jax
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -30,7 +33,7 @@ from gpnode.cli.checking import data_remarks
 from gpnode.cli.examples import EXAMPLES
 from gpnode.problem_file import read_problem, write_problem
 
-_BATCH = 100  # cases drawn and compiled for together
+_BATCH, _PROCESS = 100, 500  # cases drawn together, and read by one process
 HUNG_CPU, HUNG_WALL = 30.0, 10_000.0
 """Seconds of the processor, and by the clock, after which a case counts as hung and ends the run. Both are far above
 the five that are allowed, so that a busy machine decides nothing."""
@@ -274,7 +277,7 @@ def _edited(draw: st.DrawFn, whole: dict) -> dict:
     return found
 
 
-def _as_toml(content: dict) -> bytes:
+def as_toml(content: dict) -> bytes:
     with tempfile.NamedTemporaryFile(suffix=".toml") as file:
         try:
             write_problem(content, Path(file.name))
@@ -292,16 +295,16 @@ def cases(draw: st.DrawFn) -> Case:
     else:
         table, reading = draw(st.sampled_from(TABLES))
         content = {"data": {"file": "data.csv", **reading}, "model": {"degree": 1}}
-    csv, toml = table.encode(), _as_toml(content)
+    csv, toml = table.encode(), as_toml(content)
     if kind in ("bytes", "both"):
         csv = draw(_damaged(csv))
     elif kind == "cells":
         csv = draw(_replaced_cells(table))
     elif kind == "numbers":
         csv = draw(_numbers())
-        toml = _as_toml({"data": {"file": "data.csv", "time": "year"}, "model": {"degree": draw(st.integers(1, 3))}})
+        toml = as_toml({"data": {"file": "data.csv", "time": "year"}, "model": {"degree": draw(st.integers(1, 3))}})
     if kind == "entries":
-        toml = _as_toml(draw(_edited(content)))
+        toml = as_toml(draw(_edited(content)))
     elif kind in ("bytes of problem", "both"):
         toml = draw(_damaged(toml))
     return Case(csv, toml)
@@ -349,28 +352,48 @@ def _read_batch(count: int, start: int, folder: Path, seen: Seen, bind: bool) ->
     read()
 
 
+def _report(seen: Seen) -> dict[str, Any]:
+    """What this process saw, in a form JSON can hold."""
+    unit = 1024 if sys.platform.startswith("linux") else 1  # of ru_maxrss, in bytes
+    return {
+        "count": seen.count,
+        "outcomes": dict(seen.outcomes),
+        "failures": seen.failures,
+        "longest_cpu_seconds": round(seen.longest, 3),
+        "peak_megabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6),
+    }
+
+
+def read_in_processes(count: int, start: int, folder: Path) -> dict[str, Any]:
+    """Read ``count`` cases, some hundred in a process: a user's process reads one, and ends."""
+    reports = []
+    for part in range(-(-count // _PROCESS)):
+        words = ["--count", str(min(_PROCESS, count - part * _PROCESS)), "--seed", str(1000 * start + part), "--here"]
+        environment = {**os.environ, "GPNODE_CACHE": str(folder)}  # what is compiled here is of no use to anybody
+        done = subprocess.run([sys.executable, __file__, *words], stdout=subprocess.PIPE, check=True, env=environment)
+        reports.append(json.loads(done.stdout))
+        print(f"{sum(r['count'] for r in reports)} read", file=sys.stderr, flush=True)
+    return {
+        "count": sum(r["count"] for r in reports),
+        "outcomes": dict(sum((Counter(r["outcomes"]) for r in reports), Counter())),
+        "failures": [f for r in reports for f in r["failures"]],
+        "longest_cpu_seconds": max(r["longest_cpu_seconds"] for r in reports),
+        "peak_megabytes": max(r["peak_megabytes"] for r in reports),
+    }
+
+
 def main() -> None:
     """Read many cases and print what was seen as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--here", action="store_true", help="in this process instead of several")
     options = parser.parse_args()
-    begun = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        seen = read_many(options.count, options.seed, Path(folder))
-    for failure in seen.failures[:20]:
-        print(failure, file=sys.stderr)
-    if seen.longest > 5.0:
-        print(f"longest: {seen.longest_case}", file=sys.stderr)
-    unit = 1024 if sys.platform.startswith("linux") else 1  # of ru_maxrss, in bytes
-    found = {
-        "count": seen.count,
-        "outcomes": dict(seen.outcomes),
-        "failures": len(seen.failures),
-        "longest_cpu_seconds": round(seen.longest, 3),
-        "peak_megabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6),
-        "seconds": round(time.perf_counter() - begun, 1),
-    }
+        if options.here:
+            found = _report(read_many(options.count, options.seed, Path(folder)))
+        else:
+            found = read_in_processes(options.count, options.seed, Path(folder))
     print(json.dumps(found))
 
 

@@ -179,6 +179,30 @@ def test_a_stopped_fit_reports_goes_on_and_takes_more_draws(place, tmp_path, mon
     assert "--anew" in capsys.readouterr().err
 
 
+def test_calibration_of_a_problem_whose_approximation_is_exact(tmp_path, capsys):
+    t = np.linspace(0.0, 4.0, 6)
+    (tmp_path / "data.csv").write_text("\n".join(["time,x", *(f"{a},{1.0 + 2.0 * a}" for a in t)]))
+    content = {
+        "data": {"file": "data.csv"},
+        "model": {"equations": ["dx/dt = a"]},
+        "parameters": {"a": "Normal(2, 1)"},
+        "initial": {"x": "Normal(1, 1)"},
+        "kernel": {"kind": "none"},
+        "noise": {"std": 0.1},
+        "sampler": QUICK,
+    }
+    write_problem(content, tmp_path / "problem.toml")
+    arguments = ["calibrate", str(tmp_path / "problem.toml"), "-o", str(tmp_path / "out"), "--fits", "24", "-q"]
+    assert cli.run(arguments) == 0
+    assert "CALIBRATED" in capsys.readouterr().out
+    found = json.loads((tmp_path / "out" / "calibration.json").read_text())
+    assert set(found["numbers"]) == {"a", "x.initial", "log density"}
+    assert len((tmp_path / "out" / "ranks.csv").read_text().splitlines()) == 25
+    assert (tmp_path / "out" / "calibration.png").stat().st_size > 1000
+    assert cli.run([*arguments, "--json"]) == 0  # all fits are there already
+    assert json.loads(capsys.readouterr().out) == found
+
+
 def test_forecasts_are_written_as_tables(place, capsys):
     run = str(place / "lynx-hare" / "fit")
     assert cli.run(["forecast", run, "--until", "1925", "--points", "5", "--initial", "hare=50", "--noise"]) == 0

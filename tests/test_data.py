@@ -110,6 +110,8 @@ BAD = {
     "text start": (GOOD, {"start": "soon"}, ["start", "'soon'"]),
     "unknown trajectory": (GOOD, {"start": {"x": 0.0}}, ["'x'"]),
     "huge value": ({"hare": ([0, 1], [2.0, 1e200])}, {}, ["'hare'", "row 2", "larger unit"]),
+    "huge whole number": ({"hare": ([0, 1], [2, 10**400])}, {}, ["'hare'", "row 2"]),
+    "huge whole time": ({"hare": ([0, 10**400], [2, 1])}, {}, ["'hare'", "row 2"]),
     "huge time": ({"hare": ([0, 1e200], [2.0, 1.0])}, {}, ["'hare'", "row 2", "larger unit"]),
     "tiny values": ({"hare": ([0, 1], [2e-200, 1e-200])}, {}, ["'hare'", "smaller unit"]),
 }

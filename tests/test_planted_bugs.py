@@ -84,7 +84,7 @@ def reference() -> tuple[np.ndarray, np.ndarray]:
     centre, cov = found.x, found.hess_inv
     for _ in range(4):  # each round learns from the one before
         proposal = stats.multivariate_t(centre, 1.2 * cov, df=8, seed=5)
-        draws = proposal.rvs(40_000)
+        draws = proposal.rvs(16_000)
         log_weights = log_posterior(draws) - proposal.logpdf(draws)
         weights = np.exp(log_weights - log_weights.max())
         weights /= weights.sum()

@@ -19,7 +19,7 @@ LARGEST = 1e100
 
 def numbers_of(values: Any, variable: str, what: str) -> np.ndarray:
     column = pd.Series(np.asarray(values, dtype=object))
-    numbers = pd.to_numeric(column, errors="coerce")
+    numbers = _numeric(column)
     text = numbers.isna() & ~column.isna()
     if text.any():
         raise DataError(
@@ -30,6 +30,14 @@ def numbers_of(values: Any, variable: str, what: str) -> np.ndarray:
     return numbers.to_numpy(dtype=float, na_value=np.nan)
 
 
+def _numeric(column: pd.Series) -> pd.Series:
+    """Numbers, NaN where there is none."""
+    try:
+        return pd.to_numeric(column, errors="coerce")
+    except OverflowError:  # whole numbers beyond what a float holds; as text they become infinite
+        return pd.to_numeric(column.astype(str), errors="coerce")
+
+
 def _dates(times: Any) -> pd.Series | None:
     """Times as dates, or None if they are numbers (or cannot be read as dates)."""
     column = pd.Series(times).reset_index(drop=True)
@@ -37,7 +45,7 @@ def _dates(times: Any) -> pd.Series | None:
         return pd.to_datetime(column, utc=True)
     if pd.api.types.is_numeric_dtype(column):
         return None
-    if pd.to_numeric(column, errors="coerce").notna().any():
+    if _numeric(column).notna().any():
         return None
     # One clock for all: dates with an offset are converted, dates without one are taken as they are.
     dates = pd.to_datetime(column, errors="coerce", format="ISO8601", utc=True)

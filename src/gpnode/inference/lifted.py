@@ -19,6 +19,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ..factorise import Factors, factorise
+
 _MOST_ITERATIONS = 30
 _SHORTEST = 1e-3  # part of a step
 # Distances, in units of the posterior's own width. The way back need only show that it leads to the same place.
@@ -29,30 +31,32 @@ class Point(NamedTuple):
     """A place on the surface.
 
     ``x`` (n,), ``r`` (m,) residuals, ``slope`` (m, n) their Jacobian, ``metric`` (n, n) = 1 + slope'
-    slope, ``factor`` its lower Cholesky factor, ``excess`` and ``push`` the log density beyond the
-    standard normal one and its gradient, ``status`` of the solve.
+    slope, with its factors, ``excess`` and ``push`` the log density beyond the standard normal one and its
+    gradient, ``status`` of the solve.
     """
 
     x: Array
     r: Array
     slope: Array
     metric: Array
-    factor: Array
+    factors: Factors
     excess: Array
     push: Array
     status: Array
 
     @property
     def sound(self) -> Array:
-        return (self.status == 0) & jnp.isfinite(self.excess) & jnp.all(jnp.isfinite(self.factor))
+        return (self.status == 0) & jnp.isfinite(self.excess) & jnp.isfinite(self.factors.log_det)
 
     def potential(self) -> Array:
         """Minus the log density on the surface, whose area element is sqrt(det(metric))."""
-        half_log_det = jnp.sum(jnp.log(jnp.diag(self.factor)))
-        return 0.5 * (self.x @ self.x + self.r @ self.r) + half_log_det - self.excess
+        return 0.5 * (self.x @ self.x + self.r @ self.r + self.factors.log_det) - self.excess
 
     def kinetic(self, v: Array) -> Array:
         return 0.5 * v @ self.metric @ v
+
+    def solve_metric(self, b: Array) -> Array:
+        return (self.factors.whitener @ b) @ self.factors.whitener  # more exact than by the inverse
 
 
 class Surface(NamedTuple):
@@ -66,17 +70,12 @@ class Surface(NamedTuple):
         r, slope, status = self.evaluate(x)
         metric = jnp.eye(x.size) + slope.T @ slope
         excess, push = self.excess(x)
-        return Point(x, r, slope, metric, jnp.linalg.cholesky(metric), excess, push, status)
-
-
-def _solve_metric(at: Point, b: Array) -> Array:
-    return jax.scipy.linalg.cho_solve((at.factor, True), b)
+        return Point(x, r, slope, metric, factorise(metric), excess, push, status)
 
 
 def draw_velocity(at: Point, key: Array) -> Array:
     """Standard normal in the tangent space."""
-    z = jax.random.normal(key, at.x.shape)
-    return jax.scipy.linalg.solve_triangular(at.factor, z, lower=True, trans=1)
+    return jax.random.normal(key, at.x.shape) @ at.factors.whitener
 
 
 class Landing(NamedTuple):
@@ -98,17 +97,17 @@ def carry_velocity(at: Point, to: Point, angle: Array) -> Array:
     # The velocity before, with the push along the normals that kept the motion on the surface.
     dx, dr = ((b - jnp.cos(angle) * a) / jnp.sin(angle) for a, b in ((at.x, to.x), (at.r, to.r)))
     ax, ar = jnp.cos(angle) * dx - jnp.sin(angle) * at.x, jnp.cos(angle) * dr - jnp.sin(angle) * at.r
-    return _solve_metric(to, ax + to.slope.T @ ar)
+    return to.solve_metric(ax + to.slope.T @ ar)
 
 
 def _land(surface: Surface, at: Point, wanted: Array, tolerance: float) -> Landing:
     """Solve x + slope(at)' r(x) = wanted. Coordinates are those in which the metric at the start is the identity."""
 
     def place(z: Array) -> Array:
-        return at.x + jax.scipy.linalg.solve_triangular(at.factor, z, lower=True, trans=1)
+        return at.x + z @ at.factors.whitener
 
     def mismatch(x: Array, r: Array, status: Array) -> Mismatch:
-        gap = jax.scipy.linalg.solve_triangular(at.factor, x + at.slope.T @ r - wanted, lower=True)
+        gap = at.factors.whitener @ (x + r @ at.slope - wanted)
         size = jnp.sqrt(gap @ gap)
         return Mismatch(gap, jnp.where((status == 0) & jnp.isfinite(size), size, jnp.inf), status.astype(int))
 
@@ -204,16 +203,15 @@ def _checked_step(surface: Surface, p: Point, v: Array, angle: Array) -> tuple[P
 
     Returns the point, the velocity, whether it worked, and the status of the solve that prevented it, if one did.
     """
-    v = v + 0.5 * angle * _solve_metric(p, p.push)
+    v = v + 0.5 * angle * p.solve_metric(p.push)
     landing = rotate(surface, p, v, angle)
 
     def arrive() -> tuple[Point, Array, Array, Array]:
         there = surface.point(landing.x)
         arrived = carry_velocity(p, there, angle)
         back = rotate(surface, there, -arrived, angle, _FOUND_BACK)
-        off = p.factor.T @ (back.x - p.x)
-        ok = there.sound & back.solved & (off @ off < _RETURNED**2)
+        ok = there.sound & back.solved & (2.0 * p.kinetic(back.x - p.x) < _RETURNED**2)
         status = jnp.where(back.solved, there.status.astype(int), back.status)
-        return there, arrived + 0.5 * angle * _solve_metric(there, there.push), ok, status
+        return there, arrived + 0.5 * angle * there.solve_metric(there.push), ok, status
 
     return jax.lax.cond(landing.solved, arrive, lambda: (p, v, landing.solved, landing.status))
