@@ -32,7 +32,7 @@ _ROTATIONS_A_ROUND = 8
 _LANDED, _PATH_ACCEPT, _REST_ACCEPT = 0.95, 0.65, 0.85
 # Every so often a round takes small steps: in narrow places the usual ones fail, and a chain would stay for long.
 _SMALL_CHANCE, _SMALL = 0.2, 0.25
-_REST_DEPTH = 5
+_REST_DEPTH = 4
 _WIDEST = 1.0  # on the unconstrained scale, which is a logarithm for all that is positive
 _DIVERGENCE = 1000.0
 
@@ -41,7 +41,8 @@ _DIVERGENCE = 1000.0
 class Lifted:
     """Settings of the default sampler. Step sizes find themselves while warming up.
 
-    ``draws`` per chain are kept; by default 2500, and up to eight times as many while chains do not agree.
+    ``draws`` per chain are kept; by default 2500, and up to sixteen times as many while chains do not agree.
+    Where the search finds several modes they share the ``chains``, two at least in each.
     """
 
     first_goal: ClassVar[int] = 2500

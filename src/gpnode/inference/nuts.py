@@ -24,7 +24,8 @@ from .frame import Frame
 class NUTS:
     """Settings of the No-U-Turn sampler.
 
-    ``draws`` per chain are kept; by default 1500, and up to eight times as many while chains do not agree.
+    ``draws`` per chain are kept; by default 1500, and up to sixteen times as many while chains do not agree.
+    Where the search finds several modes they share the ``chains``, two at least in each.
     A larger ``target_accept`` means smaller steps: fewer divergences, more work.
     """
 

@@ -31,6 +31,10 @@ class Start:
     modes: tuple[Mode, ...]
     search: SearchResult
 
+    def chains_a_mode(self, chains: int) -> int:
+        """Modes share the chains asked for, but each has two at least, if so many were asked for, to be compared."""
+        return max(min(chains, 2), chains // len(self.modes))
+
 
 def find_start(problem: Problem, key: Array, say: Callable[[str], None]) -> Start:
     """Climb the start ladder. Raises :class:`StartError` with a remedy if no path can be found."""
@@ -97,13 +101,14 @@ def _same(mode: Mode, other: Mode) -> bool:
     return bool(np.linalg.norm(apart) < _SAME_MODE * np.sqrt(apart.size))
 
 
-def disperse(start: Start, count: int, key: Array) -> list[np.ndarray]:
-    """Starting points for ``count`` chains in each mode, mode after mode, in the coordinates of the mode's frame.
+def disperse(start: Start, chains: int, key: Array) -> list[np.ndarray]:
+    """Starting points for chains, mode after mode, in the coordinates of the mode's frame.
 
     Points are drawn wider than the normal approximation; where the density falls off faster
     than that, they are drawn back towards the mode.
     """
     points = []
+    count = start.chains_a_mode(chains)
     for i in range(count * len(start.modes)):
         mode = start.modes[i // count]
         direction = np.asarray(jax.random.normal(jax.random.fold_in(key, i), mode.centre.shape))
@@ -111,10 +116,10 @@ def disperse(start: Start, count: int, key: Array) -> list[np.ndarray]:
     return points
 
 
-def frames_of(start: Start, count: int) -> list[Frame]:
-    """Coordinates for ``count`` chains in each mode, mode after mode."""
+def frames_of(start: Start, chains: int) -> list[Frame]:
+    """Coordinates for chains, mode after mode."""
     curvature = np.mean([mode.curvature for mode in start.modes], axis=0)
-    return [mode.frame(curvature) for mode in start.modes for _ in range(count)]
+    return [mode.frame(curvature) for mode in start.modes for _ in range(start.chains_a_mode(chains))]
 
 
 def _draw_back(problem: Problem, mode: Mode, z: np.ndarray) -> np.ndarray:

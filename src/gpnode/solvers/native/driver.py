@@ -25,7 +25,7 @@ from numba import cfunc, njit
 
 from ..base import BLOW_UP_BOUND as BOUND
 from ..tableau import COUPLING, ERROR, NODES, STAGES, WEIGHTS
-from .ffi import SIGNATURE, argument, call_field, is_registration, last_dimension, register, result
+from .ffi import SIGNATURE, argument, call_field, is_registration, last_dimension, register, result, words
 
 FAST = {"contract", "reassoc", "nsz", "arcp"}  # NaN and infinity keep their meaning
 SLOPE, DERIVATIVES, SPREAD, GATHER, STATES, PARAMETERS, INPUTS, STATE_ENTRIES, PARAMETER_ENTRIES = range(9)
@@ -36,6 +36,37 @@ SOLUTION, SENSITIVITIES, GRADIENT = 0.0, 1.0, 2.0  # what to compute
 OK, BLOW_UP, TOO_MANY_STEPS, NOT_FINITE = 0, 1, 2, 3
 LANES = 4  # float64 numbers a vector instruction works on
 SHORTEST = 1e-4  # of an interval; a path that wants shorter steps is running away
+
+
+# -- descriptions of fields ------------------------------------------------------------------
+#
+# XLA's code knows a field by its name, a number that depends on its source alone: code with addresses in it could
+# not be kept for another process.
+
+ROWS = 1 << 14
+WORDS = 1 + PARAMETER_ENTRIES + 1  # the name, and the description
+_table = np.zeros((ROWS, WORDS), np.int64)
+
+
+def enter(name, description):
+    """Keep a field's description under its ``name``, a positive number."""
+    for probe in range(ROWS):
+        row = _table[(name + probe) % ROWS]
+        if row[0] in (0, name):
+            row[1:] = description
+            row[0] = name
+            return
+    raise MemoryError(f"more than {ROWS} vector fields in one process.")
+
+
+@njit(error_model="numpy", **INNER)
+def describe(table, name):
+    """The description that was entered under ``name``."""
+    rows = words(table, ROWS * WORDS)
+    at = name % ROWS
+    while rows[at * WORDS] != name:
+        at = (at + 1) % ROWS
+    return rows[at * WORDS + 1 : (at + 1) * WORDS]
 
 
 @njit(error_model="numpy", fastmath=FAST, **INNER)
@@ -250,11 +281,11 @@ def pull(field, p, steps, taken, free, cotangent, gradient):
 
 
 @njit(error_model="numpy", cache=True)
-def serve(frame):
-    """Solve for every member of the batch.
+def serve(frame, table):
+    """Solve for every member of the batch, fields being described in the table at the address ``table``.
 
-    Arguments (batch, ...): settings (what to compute, tolerance, steps beyond one per interval, the description of
-    the field, free states ...), parameters, x0, ts, cotangent (times, states) or empty. Results: xs (times,
+    Arguments (batch, ...): settings (what to compute, tolerance, steps beyond one per interval, the name of the
+    field, free states ...), parameters, x0, ts, cotangent (times, states) or empty. Results: xs (times,
     states), report (status, steps), and the sensitivities (times, states, columns) or the gradient (columns,) of
     sum(cotangent * xs). A failed solve leaves its initial state everywhere, and derivatives of zero.
     """
@@ -263,12 +294,10 @@ def serve(frame):
     batches = ts.size // times
     all_xs, report, extra = result(frame, 0), result(frame, 1), result(frame, 2)
     room = extra.size // batches
-    field = np.zeros(PARAMETER_ENTRIES + 1, np.int64)
     for b in range(batches):
         own = settings[b * num_settings : (b + 1) * num_settings]
-        what, tolerance, most_steps, free = own[0], own[1], times + int(own[2]), own[3 + field.size :]
-        for i in range(field.size):
-            field[i] = int(own[3 + i])
+        what, tolerance, most_steps, free = own[0], own[1], times + int(own[2]), own[4:]
+        field = describe(table, int(own[3]))
         states, inputs = field[STATES], field[INPUTS]
         p, x0 = ps[b * inputs : (b + 1) * inputs], x0s[b * states : (b + 1) * states]
         x = np.zeros(states)
@@ -301,11 +330,12 @@ _registered = []
 def register_once():
     """Make the integrators callable from XLA under the name TARGET."""
     if not _registered:
+        table = _table.ctypes.data
 
         @cfunc(SIGNATURE)
         def handler(frame):
             if not is_registration(frame):
-                serve(frame)
+                serve(frame, table)
             return 0
 
         register(TARGET, handler)

@@ -24,6 +24,7 @@ from jax.extend.core import ClosedJaxpr
 from jax.flatten_util import ravel_pytree
 
 from ..base import VectorField
+from . import driver
 from .scalar_code import Symbol, Tape, Unsupported, run, symbols, text
 
 _HELPERS = """
@@ -56,20 +57,20 @@ from math import (
 """
 _MOST_ENTRIES = 50_000  # beyond, even writing the code down takes long
 _lock = threading.Lock()
-_described: dict[tuple[Any, ...], tuple[int, ...]] = {}
+_named: dict[tuple[Any, ...], int] = {}
 _loaded: dict[str, Any] = {}  # compiled modules must outlive every caller
 _FUNCTIONS = ("slope", "derivatives", "spread", "gather")
 
 
 @dataclass(frozen=True)
 class Field:
-    """A compiled vector field: its ``description`` for the driver, addresses of functions and then sizes.
+    """A compiled vector field: its ``name`` in the driver's table, a number that depends on its source alone.
 
     ``hoisted`` are traced values the field uses besides its arguments: the parameters that are
     handed over must be followed by them.
     """
 
-    description: tuple[int, ...]
+    name: int
     hoisted: tuple[Any, ...]
 
 
@@ -86,18 +87,20 @@ def compiled(vector_field: VectorField, params: Any, states: int) -> Field:
             tuple(None if isinstance(c, jax.core.Tracer) else np.asarray(c).tobytes() for c in closed.consts),
         )
         with _lock:
-            if key not in _described:
-                source, sizes = module_source(closed, states, num_params)
-                module = _compile(source)
-                _described[key] = (*(getattr(module, name).address for name in _FUNCTIONS), *sizes)
-    return Field(_described[key], hoisted)
+            if key not in _named:
+                _named[key] = _compile(*module_source(closed, states, num_params))
+    return Field(_named[key], hoisted)
 
 
-def _compile(source: str) -> Any:
-    name = f"gpnode_{hashlib.sha256((source + numba.__version__).encode()).hexdigest()[:24]}"
-    if name not in _loaded:
-        _loaded[name] = _load(name, source)
-    return _loaded[name]
+def _compile(source: str, sizes: tuple[int, ...]) -> int:
+    """The field's name, under which the driver can call it from now on."""
+    digest = hashlib.sha256(f"{source}{sizes}{numba.__version__}".encode()).hexdigest()
+    name = int(digest[:12], 16) + 1  # exact in a float
+    if digest not in _loaded:
+        module = _load(f"gpnode_{digest[:24]}", source)
+        driver.enter(name, (*(getattr(module, f).address for f in _FUNCTIONS), *sizes))
+        _loaded[digest] = module
+    return name
 
 
 def _trace(vector_field: VectorField, params: Any, states: int) -> tuple[ClosedJaxpr, int]:

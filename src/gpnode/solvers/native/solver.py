@@ -101,7 +101,7 @@ class Native(Solver):
             tuple(jax.ShapeDtypeStruct(s, jnp.float64) for s in ((ts.size, x0.size), (2,), extra)),
             vmap_method="broadcast_all",
         )(
-            jnp.asarray([what, self.tolerance, self.max_steps, *field.description, *free], dtype=float),
+            jnp.asarray([what, self.tolerance, self.max_steps, field.name, *free], dtype=float),
             inputs,
             x0,
             ts,
