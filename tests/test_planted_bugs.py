@@ -171,11 +171,7 @@ def swapped_states(patch):
 
 
 def noise_omitted(patch):
-    def noisy_cov(self, values, t):
-        cov = self.signal_cov(values, t, t)
-        return cov + 1e-6 * jnp.mean(jnp.diag(cov)) * jnp.eye(t.size)
-
-    patch.setattr(Channel, "noisy_cov", noisy_cov)
+    patch.setattr(Channel, "_diagonal", lambda self, values, t: 1e-6 * self.signal_cov(values, t[:1], t[:1])[0, 0])
 
 
 BUGS = [

@@ -8,6 +8,8 @@ so importing gpnode early is enough.
 from __future__ import annotations
 
 import os
+import tempfile
+from pathlib import Path
 
 import jax
 
@@ -18,12 +20,35 @@ _CPU_FLAGS = (
 )
 
 
+_MOST_KEPT = 500_000_000  # bytes of XLA's compiled code; beyond, what was used least recently is deleted
+_WORTH_KEEPING = 0.2  # seconds of compiling
+
+
 def configure_jax() -> None:
-    """Switch on float64 and single-threaded XLA computations."""
+    """Switch on float64 and single-threaded XLA computations, and keep compiled code between runs."""
     flags = os.environ.get("XLA_FLAGS", "")
     if "xla_cpu_multi_thread_eigen" not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} {_CPU_FLAGS}".strip()
     jax.config.update("jax_enable_x64", True)
+    if jax.config.jax_compilation_cache_dir is None:  # type: ignore[attr-defined]
+        directory = cache_directory()
+        if directory is not None:
+            jax.config.update("jax_compilation_cache_dir", str(directory / "xla"))
+            jax.config.update("jax_compilation_cache_max_size", _MOST_KEPT)
+            jax.config.update("jax_persistent_cache_min_compile_time_secs", _WORTH_KEEPING)
+
+
+def cache_directory() -> Path | None:
+    """Where compiled code is kept between runs; ``GPNODE_CACHE`` overrides, ``None`` if nowhere is writable."""
+    chosen = os.environ.get("GPNODE_CACHE") or os.environ.get("XDG_CACHE_HOME")
+    root = Path(chosen) if chosen else Path.home() / ".cache"
+    directory = root / "gpnode"
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.TemporaryFile(dir=directory):
+            return directory
+    except OSError:
+        return None
 
 
 def require_float64() -> None:

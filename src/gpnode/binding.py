@@ -21,6 +21,7 @@ from .dynamics import BoundDynamics
 from .errors import DataError, ModelError
 from .likelihood import Channel, Log, Measured
 from .model import Around, Model
+from .orderly import orderly
 from .parameters import Independent, centre_and_width
 from .problem import InitialStates, Problem
 from .scaling import Scaling
@@ -54,7 +55,7 @@ def bind(model: Model, data: Observations) -> Problem:
             raise ModelError(f"{name!r} cannot name a parameter: it must not contain '/' or be chain or draw.")
         if names.count(name) > 1:
             raise ModelError(f"two parameters are named {name!r}. Rename one of them, or a state.")
-    return problem.with_steps()
+    return orderly(problem).with_steps()
 
 
 def _fastest_solver(dynamics: BoundDynamics, states: int) -> Solver:

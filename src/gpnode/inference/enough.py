@@ -25,7 +25,7 @@ _LONGER = (
     11.2,
     13.6,
     16.0,
-)  # than the first goal
+)  # than the first
 _LEFT_OUT = (0.0, 0.125, 0.25, 0.5)  # parts of a run
 
 

@@ -23,6 +23,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr
 from jax.flatten_util import ravel_pytree
 
+from ..._config import cache_directory
 from ..base import VectorField
 from . import driver
 from .scalar_code import Symbol, Tape, Unsupported, run, symbols, text
@@ -179,19 +180,6 @@ def _gather(of_state: list[tuple[int, ...]], of_parameter: list[tuple[int, ...]]
         for name, entries, first in (("by_state", of_state, 0), ("by_parameter", of_parameter, states))
         for i, (row, column) in enumerate(entries)
     ]
-
-
-def cache_directory() -> Path | None:
-    """Where compiled code is kept between runs; ``GPNODE_CACHE`` overrides, ``None`` if nowhere is writable."""
-    chosen = os.environ.get("GPNODE_CACHE") or os.environ.get("XDG_CACHE_HOME")
-    root = Path(chosen) if chosen else Path.home() / ".cache"
-    directory = root / "gpnode"
-    try:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.TemporaryFile(dir=directory):
-            return directory
-    except OSError:
-        return None
 
 
 def _load(name: str, source: str) -> Any:
