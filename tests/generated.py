@@ -33,7 +33,7 @@ from gpnode.cli.checking import data_remarks
 from gpnode.cli.examples import EXAMPLES
 from gpnode.problem_file import read_problem, write_problem
 
-_BATCH, _PROCESS = 100, 500  # cases drawn together, and read by one process
+_BATCH, _PROCESS = 100, 200  # cases drawn together, and read by one process
 HUNG_CPU, HUNG_WALL = 30.0, 10_000.0
 """Seconds of the processor, and by the clock, after which a case counts as hung and ends the run. Both are far above
 the five that are allowed, so that a busy machine decides nothing."""
