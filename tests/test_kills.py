@@ -40,7 +40,7 @@ def write_small_problem(folder: Path, draws: int) -> Path:
 
 def begin(*arguments: object) -> subprocess.Popen:
     return subprocess.Popen(
-        [sys.executable, "-m", "gpnode", *map(str, arguments)],
+        [Path(sys.executable).with_name("gpnode"), *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -93,7 +93,7 @@ def test_stopped_at_random_moments(tmp_path, how, times, code):
                 break
             if found == 2:  # it had ended, without convergence
                 break
-            assert found == code, said
+            assert found == code or (found == -how and not said), said  # the latter while modules were loading
             stopped += 1
             if how != signal.SIGKILL and marks(run):
                 assert f"gpnode resume {run}" in said

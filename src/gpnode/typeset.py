@@ -37,4 +37,5 @@ def _expression(right: sympy.Expr) -> str:
         )
     except ElementTree.ParseError:
         known = False
+    text = text.replace("<mo>-</mo>", "<mo>\u2212</mo>")  # a minus sign; sympy writes a hyphen
     return text if known else f"<mtext>{escape(str(short))}</mtext>"
