@@ -106,7 +106,7 @@ def test_every_example_in_the_help_runs(place, monkeypatch, capsys):
 def test_the_example_of_calibrate_runs(place, monkeypatch, capsys):
     monkeypatch.chdir(place)
     assert cli.run(help_example(("calibrate",), capsys)) in (0, 2)
-    assert "Verdict" in capsys.readouterr().out
+    assert "CALIBRATED" in capsys.readouterr().out
 
 
 STUDIES = [c for c in COMMANDS if c[0] == "study"]

@@ -6,17 +6,27 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import (
+    ALL_COMPLETED,
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    Executor,
+    Future,
+    ThreadPoolExecutor,
+    wait,
+)
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from threadpoolctl import threadpool_limits
 
 from ..errors import WorkerError
+from .interrupts import check as check_interrupts
 
 ExecutorChoice = Executor | Callable[[], Executor] | None
 """An executor, a function that makes one (which can be called again if its workers die), or threads of our own."""
 
+_LOOK_EVERY = 0.1  # seconds, for interrupts
 _MOST_DEATHS = 8  # of workers on one task; a pool that breaks fails the tasks of all its workers
 
 
@@ -135,15 +145,14 @@ def work_off(
         for task in tasks:
             submit(task)
         while running:
-            finished, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in finished:
+            for future in _finished(running, FIRST_COMPLETED):
                 submit(settle(future))
             on_progress()
     except KeyboardInterrupt:
         for future in list(running):
             if future.cancel() or not patient:
                 running.pop(future)
-        for future in wait(running).done:
+        for future in _finished(running, ALL_COMPLETED):
             if future.exception() is None:
                 settle(future)
         raise
@@ -151,6 +160,15 @@ def work_off(
         for future in running:
             future.cancel()
         raise
+
+
+def _finished(running: Iterable[Future], when: str) -> set[Future]:
+    """Wait for the first, or for all, with an eye on interrupts."""
+    while True:
+        done, others = wait(running, timeout=_LOOK_EVERY, return_when=when)
+        check_interrupts()
+        if not others or (done and when == FIRST_COMPLETED):
+            return done
 
 
 def cores() -> int:

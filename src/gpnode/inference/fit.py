@@ -16,6 +16,7 @@ from ..data import Observations
 from ..errors import CheckpointError
 from ..model import Model
 from ..posterior import Posterior
+from . import interrupts
 from .assembly import Laplace, Method, Sampled, assemble, from_chains, from_laplace
 from .chains import Chain, Sampler, run_chains, start_chains
 from .checkpoint import Checkpoint, check_same, load_start, new_run, read_chain, read_run
@@ -83,7 +84,7 @@ def run_fit(
 ) -> Posterior:
     """As :func:`fit`, on a display that is already there."""
     begun = time.perf_counter()
-    with ExitStack() as stack:
+    with interrupts.noted(), ExitStack() as stack:
         kept: Checkpoint | None = None
         if checkpoint is not None:
             run = new_run(fingerprint(model, data), seed, method)

@@ -15,6 +15,7 @@ from .assembly import Method
 from .chains import Chain, Sampler
 from .executors import ExecutorChoice, Serial, Task, Workers, one_blas_thread, work_off
 from .fit import default_method, run_fit
+from .interrupts import noted
 from .parcels import Parcel
 from .progress import Display
 
@@ -88,7 +89,7 @@ def fit_many(
         outcomes = [item.outcome for item in items if item.outcome is not None]
         display.items(len(outcomes), len(items), sum(not o.ok for o in outcomes))
 
-    with Display(progress) as display, one_blas_thread(), Workers(executor, len(items)) as workers:
+    with noted(), Display(progress) as display, one_blas_thread(), Workers(executor, len(items)) as workers:
         display.say(f"fitting {len(items)} problems")
         try:
             calls = [Task(item, _run, (Parcel((item.task, then)), halt)) for item in items]

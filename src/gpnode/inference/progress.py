@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ..convergence import rank_rhat
+from . import interrupts
 from .chains import Chain, Sampler
 
 _RHAT_EVERY = 3.0  # seconds; R-hat over all parameters is not free
@@ -54,7 +55,8 @@ class Display:
             self._bar.stop()
 
     def say(self, what: str) -> None:
-        """Name the present stage."""
+        """Name the present stage; an interrupt that was noted is raised here."""
+        interrupts.check()
         self._bar.update(self._task, description=what)
         if self._plain:
             self._line(what)
