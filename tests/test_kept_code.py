@@ -26,6 +26,7 @@ print(hashlib.sha256(value_and_grad.lower(problem, jnp.zeros(problem.size)).as_t
 """
 
 
+@pytest.mark.slow
 def test_code_is_the_same_in_every_process():
     found = [
         subprocess.run(
