@@ -140,7 +140,7 @@ def small_dictionary() -> gn.Model:
 
 def simulate(model: gn.Model, key):
     """A prior draw whose path can be solved, as unconstrained vector, and data made from it."""
-    problem = gn.bind(model, gn.Observations({"x": (TIMES, np.ones(TIMES.size))}, start=0.0))
+    problem = gn.bind(model, gn.Observations({"x": (TIMES, 1.0 + TIMES)}, start=0.0))
     for attempt in range(1000):
         path_key, hyper_key, noise_key = jax.random.split(jax.random.fold_in(key, attempt), 3)
         truth = problem.draw_path_prior(path_key, problem.hyper_block.draw(hyper_key))
