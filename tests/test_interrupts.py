@@ -10,13 +10,7 @@ import pytest
 
 from gpnode.inference import interrupts
 
-
-@pytest.fixture(autouse=True)
-def interruptible():
-    """Tests begun in the background of a script would ignore Ctrl-C."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+pytestmark = pytest.mark.usefixtures("interruptible")
 
 
 def interrupt():
