@@ -7,11 +7,13 @@ so importing gpnode early is enough.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from pathlib import Path
 
 import jax
+from llvmlite.binding import get_host_cpu_features, get_host_cpu_name
 
 # The second flag compiles the solver's loop as one piece instead of one dispatch per operation,
 # which makes a gradient about 1.5 times faster.
@@ -33,9 +35,15 @@ def configure_jax() -> None:
     if jax.config.jax_compilation_cache_dir is None:  # type: ignore[attr-defined]
         directory = cache_directory()
         if directory is not None:
-            jax.config.update("jax_compilation_cache_dir", str(directory / "xla"))
+            jax.config.update("jax_compilation_cache_dir", str(directory / f"xla-{_processor()}"))
             jax.config.update("jax_compilation_cache_max_size", _MOST_KEPT)
             jax.config.update("jax_persistent_cache_min_compile_time_secs", _WORTH_KEEPING)
+
+
+def _processor() -> str:
+    """A name for the kind of processor: a home directory may be shared by machines that differ."""
+    features = f"{get_host_cpu_name()} {get_host_cpu_features().flatten()}"
+    return hashlib.sha256(features.encode()).hexdigest()[:12]
 
 
 def cache_directory() -> Path | None:
