@@ -7,9 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.integrate import solve_ivp
 
 import gpnode as gn
 from gpnode.inference import lifted
+from gpnode.inference.conditionals import path_given_rest
+from gpnode.inference.start import find_start
+from gpnode.problem import Problem
 from gpnode.solvers import Status
 
 WIDTH = 0.05
@@ -32,10 +36,18 @@ def quartic(x):
     return -0.3 * jnp.sum(x**4)
 
 
-def surface_of(residuals, excess) -> lifted.Surface:
-    ok = jnp.asarray(0)
+def always(x):
+    return jnp.asarray(0)
+
+
+def surface_of(residuals, excess, status=always) -> lifted.Surface:
+    """A surface without a path behind it."""
+
+    def evaluate(x):
+        return lifted.Local(residuals(x), jax.jacfwd(residuals)(x), jnp.zeros(0), lambda move: jnp.zeros(0), status(x))
+
     return lifted.Surface(
-        lambda x: (residuals(x), ok), lambda x: (residuals(x), jax.jacfwd(residuals)(x), ok), jax.value_and_grad(excess)
+        lambda x: (residuals(x), status(x)), evaluate, lambda x, path: evaluate(x), jax.value_and_grad(excess)
     )
 
 
@@ -106,11 +118,7 @@ def test_a_failed_solve_stops_the_move_and_tells_why():
     def status(x):
         return jnp.where(x[0] > 0.2, Status.BLOW_UP, Status.OK)
 
-    surface = lifted.Surface(
-        lambda x: (banana(x), status(x)),
-        lambda x: (banana(x), jax.jacfwd(banana)(x), status(x)),
-        jax.value_and_grad(no_excess),
-    )
+    surface = surface_of(banana, no_excess, status)
     at = surface.point(jnp.array([0.1, 0.49]))
     keys = jax.random.split(jax.random.key(0), 200)
     moved = jax.vmap(lambda k: lifted.move(surface, at, k, jnp.asarray(0.5), jnp.asarray(3)))(keys)
@@ -118,6 +126,50 @@ def test_a_failed_solve_stops_the_move_and_tells_why():
     assert 20 < failed.sum() < 180
     assert not np.asarray(moved.landed)[failed].any()
     assert float(moved.x[:, 0].max()) <= 0.2
+
+
+# -- paths that run apart ----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def running_apart() -> tuple[Problem, np.ndarray]:
+    """A path on the edge of two ways down: the end of the record magnifies the start ten million times."""
+
+    def field(t, x, p):
+        return {"x": p.rate * (x.x - p.size * jnp.sin(3.0 * t) - p.bend * x.x**2)}
+
+    # Backwards in time the path is the one that all others run towards.
+    times = np.linspace(0.0, 2.0, 21)
+    truth = solve_ivp(lambda t, x: 7.0 * (x - np.sin(3.0 * t) - 0.3 * x**2), (3.0, 0.0), [0.5], t_eval=times[::-1])
+    noise = 0.02 * np.random.default_rng(0).normal(size=times.size)
+    priors = {"rate": gn.Normal(7.0, 1.0), "size": gn.Normal(1.0, 0.2), "bend": gn.Normal(0.3, 0.3)}
+    model = gn.Model(
+        gn.KnownForm(["x"], field, priors),
+        initial={"x": gn.Normal(0.0, 1.0)},
+        kernel=None,
+        noise=gn.Noise(std=0.02, relative=False),
+    )
+    data = gn.Observations({"x": (times, truth.y[0][::-1] + noise)})
+    start = find_start(gn.bind(model, data), jax.random.key(0), lambda stage: None)
+    return start.problem, start.modes[0].centre
+
+
+@pytest.mark.parametrize(("with_path", "least", "most"), [(True, 0.95, 1.0), (False, 0.0, 0.4)])
+def test_moves_land_where_paths_run_apart(running_apart, with_path, least, most):
+    """With the path's states among the unknowns. Solving from the start alone does not get there."""
+    problem, centre = running_apart
+
+    @jax.jit
+    def move(key):
+        surface, x, _ = path_given_rest(problem, jnp.asarray(centre), key)
+        if not with_path:
+            surface = surface._replace(correct=lambda x, path: surface.evaluate(x))
+        at = surface.point(x)
+        return lifted.move(surface, at, key, jnp.asarray(0.4), jnp.asarray(1)), jnp.linalg.norm(at.slope)
+
+    moved, magnified = zip(*(move(jax.random.key(i)) for i in range(60)), strict=True)
+    assert min(magnified) > 1e7
+    assert least <= np.mean([bool(m.landed) for m in moved]) <= most
 
 
 # -- whole posteriors --------------------------------------------------------------------------

@@ -76,6 +76,48 @@ def test_sensitivities_and_adjoint_agree_on_a_grid_that_must_be_refined():
     assert np.allclose(pull_back(weights), jnp.einsum("ptd,td->p", jacobian, weights), rtol=1e-11, atol=1e-12)
 
 
+def pendulum(t, x, p):
+    return jnp.stack([x[1], p["b"] * jnp.sin(6.0 * x[0]) - 0.1 * x[1] + p["a"][0] * t])
+
+
+@pytest.mark.parametrize("solver", [Native(tolerance=1.0), Native(tolerance=1e-9), FixedGrid()])
+def test_a_corrected_guess_leads_to_the_path(solver):
+    """At the path nothing is corrected; near it, errors of the guess come back squared; derivatives are the path's."""
+    path, jacobian = solver.solve_with_jacobian(pendulum, PARAMS, X0, TIMES, (1,))
+    wrong = path.xs + 1e-2 * jnp.cos(jnp.arange(82.0)).reshape(41, 2)
+    errors = []
+    for _ in range(4):
+        wrong, by = solver.correct(pendulum, PARAMS, X0, TIMES, wrong, (1,))
+        assert int(wrong.status) == Status.OK
+        wrong = wrong.xs
+        errors.append(float(jnp.abs(wrong - path.xs).max()))
+    assert errors[0] > 1e-6
+    assert errors[1] < 1e2 * errors[0] ** 2
+    assert errors[3] < 1e-12
+    assert np.allclose(by, jacobian, rtol=1e-9, atol=1e-10)
+
+
+def test_correcting_in_native_and_in_array_code_agrees():
+    guess = jnp.stack([0.7 + 0.3 * jnp.sin(TIMES), 0.4 - TIMES], axis=1)
+    moved = X0 + jnp.array([0.1, -0.2])
+    native, array = (
+        s.correct(pendulum, PARAMS, moved, TIMES, guess, (0, 1)) for s in (Native(tolerance=1.0), FixedGrid())
+    )
+    assert np.abs(native[0].xs - guess).max() > 0.1
+    for one, other in zip(jax.tree.leaves(native), jax.tree.leaves(array), strict=True):
+        assert np.allclose(one, other, rtol=1e-10, atol=1e-11)
+
+
+def test_a_guess_that_cannot_be_corrected_says_so():
+    """The field grows without bound from where the guess is: status tells, numbers stay finite."""
+    guess = jnp.full((41, 2), 1e9)
+    for solver in (Native(tolerance=1.0), FixedGrid()):
+        found, by = solver.correct(lambda t, x, p: x**3 * p["b"], PARAMS, X0, TIMES, guess, (0, 1))
+        assert int(found.status) != Status.OK
+        assert np.isfinite(found.xs).all()
+        assert (np.asarray(by) == 0).all()
+
+
 def test_what_cannot_be_compiled_falls_back_and_says_so():
     def searching(t, x, p):
         return {"x": p.rate * jnp.interp(x.x, jnp.linspace(0.0, 1.0, 5), jnp.arange(5.0))}

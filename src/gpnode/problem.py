@@ -170,6 +170,16 @@ class Problem(eqx.Module):
 
         return jax.vmap(one)(x0, self.nodes)
 
+    def correct(self, values: Values, guess: Array) -> tuple[Trajectory, Array]:
+        """As :meth:`solve_with_jacobian`, but one step from a ``guess`` (trajectories, nodes, states) towards it."""
+        x0, params = self._start_and_params(values)
+
+        def one(x0: Array, ts: Array, guess: Array) -> tuple[Trajectory, Array]:
+            free = self.initial.free_states
+            return self.solver.correct(self.dynamics.vector_field, params, x0, ts, guess, free)
+
+        return jax.vmap(one)(x0, self.nodes, guess)
+
     def residual_slopes(self, paths: Trajectory, jacobian: Array) -> list[Array]:
         """Derivatives (n, columns) of every block's residuals by its trajectory's inputs."""
         found = []

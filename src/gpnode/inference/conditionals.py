@@ -11,7 +11,8 @@ from jax import Array
 
 from ..parameters import Conditional, Values
 from ..problem import Problem
-from .lifted import Surface
+from ..solvers import Trajectory
+from .lifted import Local, Surface
 
 
 def split(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
@@ -57,13 +58,22 @@ def path_given_rest(problem: Problem, u: Array, key: Array) -> tuple[Surface, Ar
         found, status = raw(x)
         return whiten(found), status
 
-    def evaluate(x: Array) -> tuple[Array, Array, Array]:
+    def evaluate(x: Array) -> Local:
+        return local(x, *problem.solve_with_jacobian(problem.constrain(place(x))))
+
+    def correct(x: Array, path: Array) -> Local:
+        return local(x, *problem.correct(problem.constrain(place(x)), path))
+
+    def local(x: Array, paths: Trajectory, jacobian: Array) -> Local:
         by_x = jax.jacfwd(lambda x: problem.path_inputs(problem.constrain(place(x))))(x)
-        paths, jacobian = problem.solve_with_jacobian(problem.constrain(place(x)))
         found, status = problem.residuals(paths)
         slopes = problem.residual_slopes(paths, jacobian)
         slope = [s @ by_x[b.trajectory] for s, b in zip(slopes, problem.measured, strict=True)]
-        return whiten(jnp.concatenate(found)), whiten(jnp.concatenate(slope)), status
+
+        def path_after(move: Array) -> Array:
+            return paths.xs + jnp.einsum("rcks,rc->rks", jacobian, by_x @ move)
+
+        return Local(whiten(jnp.concatenate(found)), whiten(jnp.concatenate(slope)), paths.xs, path_after, status)
 
     def excess(x: Array) -> Array:
         """Log prior beyond the normal distributions that ``x`` is measured in."""
@@ -74,7 +84,7 @@ def path_given_rest(problem: Problem, u: Array, key: Array) -> tuple[Surface, Ar
                 total += block.log_prior(at) + problem.layout.log_jacobian(place(x), tuple(conditional.centre))
         return total + (0.0 if all(c.exact for c in conditionals) else 0.5 * _norm(problem, conditionals, x))
 
-    return Surface(residuals, evaluate, jax.value_and_grad(excess)), (u[where] - centre) / width, place
+    return Surface(residuals, evaluate, correct, jax.value_and_grad(excess)), (u[where] - centre) / width, place
 
 
 def _gather(problem: Problem, conditionals: list[Conditional]) -> tuple[Array, Array]:

@@ -5,9 +5,10 @@ tight directions turn as the loose ones move, so no fixed metric suits the poste
 that. With ``x`` the parameters in units of their prior and ``r(x)`` the residuals in units of their
 covariance, the posterior is exp(-|x|²/2 - |r(x)|²/2): a standard normal density in the space of
 pairs (x, r), restricted to the surface r = r(x). A free motion in that space is a rotation; a step
-is a rotation brought back to the surface along its normals, which Broyden's method does in as many
-unknowns as there are parameters. Where the path is linear in the parameters this is exact however
-tight the data are; the remaining error goes into the acceptance probability.
+is a rotation brought back to the surface along its normals: a system of equations in as many unknowns as
+there are parameters. Where paths run apart, the path's own states are unknowns, too. Where the path is
+linear in the parameters all this is exact however tight the data are; the remaining error goes into the
+acceptance probability.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from jax import Array
 
 from ..factorise import Factors, factorise
 
-_MOST_ITERATIONS = 30
-_SHORTEST = 1e-3  # part of a step
+_MOST_ITERATIONS = 12
+_SHORT, _LOST = 1e-4, 1e4  # steps of Newton's method after which it ends; the error left is as the step's square
 # Distances, in units of the posterior's own width. The way back need only show that it leads to the same place.
 _SOLVED, _FOUND_BACK, _RETURNED = 1e-6, 1e-4, 1e-3
 
@@ -32,7 +33,7 @@ class Point(NamedTuple):
 
     ``x`` (n,), ``r`` (m,) residuals, ``slope`` (m, n) their Jacobian, ``metric`` (n, n) = 1 + slope'
     slope, with its factors, ``excess`` and ``push`` the log density beyond the standard normal one and its
-    gradient, ``status`` of the solve.
+    gradient, ``path`` the states behind the residuals, ``status`` of the solve.
     """
 
     x: Array
@@ -42,6 +43,7 @@ class Point(NamedTuple):
     factors: Factors
     excess: Array
     push: Array
+    path: Array
     status: Array
 
     @property
@@ -59,18 +61,32 @@ class Point(NamedTuple):
         return (self.factors.whitener @ b) @ self.factors.whitener  # more exact than by the inverse
 
 
+class Local(NamedTuple):
+    """Residuals ``r`` (m,) of a ``path``, their ``slope`` (m, n), the path after a small move, and the status."""
+
+    r: Array
+    slope: Array
+    path: Array
+    path_after: Callable[[Array], Array]
+    status: Array
+
+
 class Surface(NamedTuple):
-    """The residuals alone; with their Jacobian; what the prior has beyond a standard normal, with its gradient."""
+    """The residuals alone, and with their Jacobian; what the prior has beyond a standard normal, with its gradient.
+
+    ``correct(x, path)`` is as ``evaluate(x)``, but only a step from the given path towards the one at ``x``.
+    """
 
     residuals: Callable[[Array], tuple[Array, Array]]
-    evaluate: Callable[[Array], tuple[Array, Array, Array]]
+    evaluate: Callable[[Array], Local]
+    correct: Callable[[Array, Array], Local]
     excess: Callable[[Array], tuple[Array, Array]]
 
     def point(self, x: Array) -> Point:
-        r, slope, status = self.evaluate(x)
+        r, slope, path, _, status = self.evaluate(x)
         metric = jnp.eye(x.size) + slope.T @ slope
         excess, push = self.excess(x)
-        return Point(x, r, slope, metric, factorise(metric), excess, push, status)
+        return Point(x, r, slope, metric, factorise(metric), excess, push, path, status)
 
 
 def draw_velocity(at: Point, key: Array) -> Array:
@@ -101,22 +117,26 @@ def carry_velocity(at: Point, to: Point, angle: Array) -> Array:
 
 
 def _land(surface: Surface, at: Point, wanted: Array, tolerance: float) -> Landing:
-    """Solve x + slope(at)' r(x) = wanted. Coordinates are those in which the metric at the start is the identity."""
+    """Solve x + slope(at)' r(x) = wanted: by solves alone while that goes well, else with the path unknown, too.
 
-    def place(z: Array) -> Array:
-        return at.x + z @ at.factors.whitener
+    Distances are measured in coordinates in which the metric at the start is the identity.
+    """
 
     def mismatch(x: Array, r: Array, status: Array) -> Mismatch:
         gap = at.factors.whitener @ (x + r @ at.slope - wanted)
         size = jnp.sqrt(gap @ gap)
         return Mismatch(gap, jnp.where((status == 0) & jnp.isfinite(size), size, jnp.inf), status.astype(int))
 
-    def value(z: Array) -> Mismatch:
-        x = place(z)
+    def value(x: Array) -> Mismatch:
         return mismatch(x, *surface.residuals(x))
 
-    z, solved, status = _broyden(value, mismatch(at.x, at.r, at.status), tolerance)
-    return Landing(place(z), solved, status)
+    def with_path() -> Landing:
+        x, status = _newton(surface, at, wanted)
+        found = value(x)
+        return Landing(x, found.size <= tolerance, jnp.where(status == 0, found.status, status))
+
+    easily = _broyden(value, at, mismatch(at.x, at.r, at.status), tolerance)
+    return jax.lax.cond(easily.solved, lambda: easily, with_path)
 
 
 class Mismatch(NamedTuple):
@@ -127,40 +147,51 @@ class Mismatch(NamedTuple):
     status: Array
 
 
-def _broyden(
-    value: Callable[[Array], Mismatch], start: Mismatch, tolerance: float = _SOLVED
-) -> tuple[Array, Array, Array]:
-    """Root from zero by Broyden's method, without derivatives: the first one is known to be near the identity.
-
-    A step that makes things worse is halved, but what it showed of the derivative is kept. Returns the root,
-    whether it is one, and the status of the last solve.
-    """
+def _broyden(value: Callable[[Array], Mismatch], at: Point, start: Mismatch, tolerance: float) -> Landing:
+    """Broyden's method, needing no derivatives but those at the start; gives up if a step does not halve the gap."""
 
     def body(carry: Any) -> Any:
-        i, z, at, inverse, fraction, _ = carry
-        step = -fraction * (inverse @ at.gap)
-        new = value(z + step)
-        known = jnp.isfinite(new.size)
-        change = inverse @ jnp.where(known, new.gap - at.gap, step)
+        i, x, here, inverse, _ = carry
+        step = -(inverse @ here.gap)
+        new = value(x + step @ at.factors.whitener)
+        change = inverse @ (new.gap - here.gap)
         learned = inverse + jnp.outer(step - change, step @ inverse) / (step @ change)
-        better = new.size < (1.0 - 0.1 * fraction) * at.size
-        return (
-            i + 1,
-            jnp.where(better, z + step, z),
-            jax.tree.map(lambda a, b: jnp.where(better, a, b), new, at),
-            jnp.where(known & jnp.all(jnp.isfinite(learned)), learned, inverse),
-            jnp.where(better, jnp.minimum(1.0, 2.0 * fraction), 0.5 * fraction),
-            new.status,
-        )
+        return i + 1, x + step @ at.factors.whitener, new, learned, new.size < 0.5 * here.size
 
     def unfinished(carry: Any) -> Array:
-        i, _, at, _, fraction, _ = carry
-        return (i < _MOST_ITERATIONS) & (fraction > _SHORTEST) & (at.size > tolerance)
+        i, _, here, _, going_well = carry
+        return (i < _MOST_ITERATIONS) & going_well & (here.size > tolerance)
 
-    n = start.gap.size
-    first = (jnp.asarray(0), jnp.zeros(n), start, jnp.eye(n), jnp.asarray(1.0), start.status)
-    _, z, at, _, _, status = jax.lax.while_loop(unfinished, body, first)
-    return z, at.size <= tolerance, status
+    first = (jnp.asarray(0), at.x, start, jnp.eye(at.x.size), jnp.asarray(True))
+    _, x, end, _, _ = jax.lax.while_loop(unfinished, body, first)
+    return Landing(x, end.size <= tolerance, end.status)
+
+
+def _newton(surface: Surface, at: Point, wanted: Array) -> tuple[Array, Array]:
+    """Newton's method for parameters and path together, until a step is short; and the status.
+
+    Where paths drift apart, the path is all but a linear function of the parameters only within a tiny
+    distance. Each interval of the path by itself is well-behaved, and so are the equations that say how
+    they join up.
+    """
+    whitener = at.factors.whitener
+    start = at.slope @ whitener.T
+
+    def body(carry: Any) -> Any:
+        i, x, path, _, _ = carry
+        local = surface.correct(x, path)
+        matrix = whitener @ whitener.T + start.T @ (local.slope @ whitener.T)
+        step = jnp.linalg.solve(matrix, whitener @ (wanted - x - local.r @ at.slope))
+        move = step @ whitener
+        return i + 1, x + move, local.path_after(move), jnp.sqrt(step @ step), local.status.astype(int)
+
+    def unfinished(carry: Any) -> Array:
+        i, _, _, size, status = carry
+        return (i < _MOST_ITERATIONS) & (size > _SHORT) & (size < _LOST) & (status == 0)
+
+    first = (jnp.asarray(0), at.x, at.path, jnp.asarray(1.0), at.status.astype(int))
+    _, x, _, _, status = jax.lax.while_loop(unfinished, body, first)
+    return x, status
 
 
 class Moved(NamedTuple):

@@ -69,8 +69,8 @@ def _path_start(problem: Problem, u: Array, key: Array) -> Array:
 def _path_system(problem: Problem, u: Array, key: Array, x: Array) -> tuple[Array, Array, Array, Array]:
     """Residuals with the prior's below them, their Jacobian, the status, and the whole vector at ``x``."""
     surface, _, place = path_given_rest(problem, u, key)
-    r, slope, status = surface.evaluate(x)
-    return jnp.concatenate([r, x]), jnp.concatenate([slope, jnp.eye(x.size)]), status, place(x)
+    at = surface.evaluate(x)
+    return jnp.concatenate([at.r, x]), jnp.concatenate([at.slope, jnp.eye(x.size)]), at.status, place(x)
 
 
 def _settle_path(problem: Problem, u: np.ndarray, key: Array, most: int = 30) -> np.ndarray:

@@ -74,6 +74,24 @@ class Solver(eqx.Module):
         found, jacobian = jax.vmap(push, out_axes=(None, 0))(jnp.eye(theta.size))
         return found, jnp.where(found.status == Status.OK, jacobian, 0.0)
 
+    def correct(
+        self,
+        vector_field: VectorField,
+        params: Any,
+        x0: Array,
+        ts: Array,
+        guess: Array,
+        free_states: tuple[int, ...],
+    ) -> tuple[Trajectory, Array]:
+        """A path nearer to the solution than ``guess`` (times, states), and derivatives of it.
+
+        One step of Newton's method with the states at all times unknown: each interval is solved from the
+        guess, and the jumps between intervals are taken out to first order. Errors of the guess do not
+        grow along the path, so this leads to the solution from much farther than solving from ``x0`` does
+        where paths drift apart. A solver that cannot begin on the way solves from ``x0``.
+        """
+        return self.solve_with_jacobian(vector_field, params, x0, ts, free_states)
+
     def solve_with_pull_back(
         self, vector_field: VectorField, params: Any, x0: Array, ts: Array, free_states: tuple[int, ...]
     ) -> tuple[Trajectory, Callable[[Array], Array]]:

@@ -14,9 +14,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.flatten_util import ravel_pytree
 
 from .adaptive import Adaptive
-from .base import BLOW_UP_BOUND, Solver, Status, Trajectory, VectorField
+from .base import BLOW_UP_BOUND, Solver, Status, Trajectory, VectorField, classify
 from .tableau import COUPLING, ERROR, NODES, WEIGHTS
 
 
@@ -46,6 +47,43 @@ class FixedGrid(Solver):
 
     def solve_reversible(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Trajectory:
         return self.solve(vector_field, params, x0, ts)
+
+    def correct(
+        self,
+        vector_field: VectorField,
+        params: Any,
+        x0: Array,
+        ts: Array,
+        guess: Array,
+        free_states: tuple[int, ...],
+    ) -> tuple[Trajectory, Array]:
+        theta, unravel = ravel_pytree(params)
+        columns = theta.size + len(free_states)
+
+        def advance(x: Array, theta: Array, t: Array, h: Array) -> tuple[Array, Array]:
+            end = x + h * _increment(_stages(vector_field, unravel(theta), t, h, x), WEIGHTS)
+            return end, end
+
+        by = jax.vmap(jax.jacfwd(advance, argnums=(0, 1), has_aux=True), in_axes=(0, None, 0, 0))
+        (by_state, by_theta), ends = by(guess[:-1], theta, ts[:-1], jnp.diff(ts))
+        new = jnp.concatenate([by_theta, jnp.zeros((*ends.shape, len(free_states))), (ends - guess[1:])[..., None]], 2)
+
+        def carry(column: Array, interval: tuple[Array, Array]) -> tuple[Array, Array]:
+            column = interval[0] @ column + interval[1]
+            return column, column
+
+        # The last column holds what the guess misses, the others derivatives.
+        first = jnp.zeros((x0.size, columns + 1)).at[:, -1].set(x0 - guess[0])
+        first = first.at[jnp.asarray(free_states, dtype=int), theta.size + jnp.arange(len(free_states))].set(1.0)
+        _, later = jax.lax.scan(carry, first, (by_state, new))
+        moved = jnp.concatenate([first[None], later])
+        xs = guess + moved[..., -1]
+        status = jnp.maximum(classify(ends), classify(xs))
+        ok = status == Status.OK
+        return (
+            Trajectory(jnp.where(ok, xs, x0), status, jnp.asarray(ts.size - 1)),
+            jnp.where(ok, jnp.moveaxis(moved[..., :-1], -1, 0), 0.0),
+        )
 
     def controlled(self, step_error: float) -> Adaptive:
         return Adaptive(rtol=step_error, atol=step_error, max_steps=100_000)

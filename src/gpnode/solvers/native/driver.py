@@ -32,7 +32,7 @@ SLOPE, DERIVATIVES, SPREAD, GATHER, STATES, PARAMETERS, INPUTS, STATE_ENTRIES, P
 """Positions in the description of a field: addresses of its functions, then sizes."""
 TARGET = "gpnode_solve"
 INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called from compiled code alone
-SOLUTION, SENSITIVITIES, GRADIENT = 0.0, 1.0, 2.0  # what to compute
+SOLUTION, SENSITIVITIES, GRADIENT, CORRECTION = 0.0, 1.0, 2.0, 3.0  # what to compute
 OK, BLOW_UP, TOO_MANY_STEPS, NOT_FINITE = 0, 1, 2, 3
 LANES = 4  # float64 numbers a vector instruction works on
 SHORTEST = 1e-4  # of an interval; a path that wants shorter steps is running away
@@ -172,16 +172,28 @@ def keep(sensitivity, states, width, columns, target):
 
 
 @njit(error_model="numpy", **INNER)
-def integrate(field, p, x, ts, tolerance, most_steps, free, xs, sensitivities, steps):
+def jump(x, guess, sensitivity, width, column):
+    """Add to a column of the sensitivity how far the guess misses the end ``x`` of the interval before."""
+    for d in range(x.size):
+        sensitivity[d * width + column] += x[d] - guess[d]
+
+
+@njit(error_model="numpy", **INNER)
+def integrate(field, p, x, ts, tolerance, most_steps, free, guess, xs, sensitivities, steps):
     """Advance ``x`` (states,) over ``ts``, filling ``xs`` (times, states).
 
     ``sensitivities`` (times, states * columns) is filled unless empty; ``steps`` (most_steps,
     3 + states) takes, unless empty, each step's t, h, interval and state. Returns the status, the
     number of steps tried, and of those taken.
+
+    With a ``guess`` (times, states) that is not empty, every interval starts from it, and ``xs`` becomes
+    the path that has no jumps where intervals meet, to first order in the jumps. They are carried along
+    as one more column of the sensitivities.
     """
     states, parameters = x.size, field[PARAMETERS]
     columns = parameters + free.size
-    width = (columns + LANES - 1) // LANES * LANES
+    correcting = guess.shape[0] > 0
+    width = (columns + correcting + LANES - 1) // LANES * LANES
     slopes, points = np.zeros((STAGES + 1, states)), np.zeros((STAGES + 1, states))
     by_state, by_parameter = np.zeros(field[STATE_ENTRIES]), np.zeros(field[PARAMETER_ENTRIES])
     inner, moved = np.zeros(states * width), np.zeros((STAGES, states * width))
@@ -197,6 +209,10 @@ def integrate(field, p, x, ts, tolerance, most_steps, free, xs, sensitivities, s
         return BLOW_UP, tried, taken
     slope(field, ts[0], x, p, slopes[0])
     for k in range(ts.size - 1):
+        if correcting:
+            jump(x, guess[k], sensitivity, width, columns)
+            copy(guess[k], x)
+            slope(field, ts[k], x, p, slopes[0])
         t, end = ts[k], ts[k + 1]
         whole = end - t
         h = whole
@@ -226,6 +242,9 @@ def integrate(field, p, x, ts, tolerance, most_steps, free, xs, sensitivities, s
             t += h
             h *= min(4.0, max(0.2, 0.9 * (tolerance / max(error, 1e-300)) ** 0.2))
         copy(x, xs[k + 1])
+        if correcting:
+            for d in range(states):
+                xs[k + 1, d] += sensitivity[d * width + columns]
         if with_sensitivities:
             keep(sensitivity, states, width, columns, sensitivities[k + 1])
     return OK, tried, taken
@@ -285,9 +304,9 @@ def serve(frame, table):
     """Solve for every member of the batch, fields being described in the table at the address ``table``.
 
     Arguments (batch, ...): settings (what to compute, tolerance, steps beyond one per interval, the name of the
-    field, free states ...), parameters, x0, ts, cotangent (times, states) or empty. Results: xs (times,
-    states), report (status, steps), and the sensitivities (times, states, columns) or the gradient (columns,) of
-    sum(cotangent * xs). A failed solve leaves its initial state everywhere, and derivatives of zero.
+    field, free states ...), parameters, x0, ts, companion (times, states): cotangent, guess, or empty. Results: xs
+    (times, states), report (status, steps), and the sensitivities (times, states, columns) or the gradient (columns,)
+    of sum(cotangent * xs). A failed solve leaves its initial state everywhere, and derivatives of zero.
     """
     settings, ps, x0s, ts = argument(frame, 0), argument(frame, 1), argument(frame, 2), argument(frame, 3)
     times, num_settings = last_dimension(frame, 3), last_dimension(frame, 0)
@@ -303,13 +322,16 @@ def serve(frame, table):
         x = np.zeros(states)
         xs = all_xs[b * times * states : (b + 1) * times * states].reshape((times, states))
         derivative = extra[b * room : (b + 1) * room]
-        sensitivities = derivative[: room if what == SENSITIVITIES else 0].reshape(
+        sensitivities = derivative[: room if what in (SENSITIVITIES, CORRECTION) else 0].reshape(
             (-1, states * (field[PARAMETERS] + free.size))
         )
+        size = times * states
+        companion = argument(frame, 4)[b * size : (b + 1) * size if what in (GRADIENT, CORRECTION) else b * size]
+        guess = companion[: size if what == CORRECTION else 0].reshape((-1, states))
         steps = np.zeros((most_steps if what == GRADIENT else 0, 3 + states))
         copy(x0, x)
         status, tried, taken = integrate(
-            field, p, x, ts[b * times : (b + 1) * times], tolerance, most_steps, free, xs, sensitivities, steps
+            field, p, x, ts[b * times : (b + 1) * times], tolerance, most_steps, free, guess, xs, sensitivities, steps
         )
         report[2 * b], report[2 * b + 1] = status, tried
         if status != OK:
@@ -319,9 +341,7 @@ def serve(frame, table):
             for m in range(room):
                 derivative[m] = 0.0
         if status == OK and what == GRADIENT:
-            size = times * states
-            cotangent = argument(frame, 4)[b * size : (b + 1) * size].reshape((times, states))
-            pull(field, p, steps, taken, free, cotangent, derivative)
+            pull(field, p, steps, taken, free, companion.reshape((times, states)), derivative)
 
 
 _registered = []

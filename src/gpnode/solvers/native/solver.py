@@ -18,6 +18,7 @@ from .generate import compiled
 from .scalar_code import Unsupported
 
 _SOLUTION, _SENSITIVITIES, _GRADIENT = driver.SOLUTION, driver.SENSITIVITIES, driver.GRADIENT
+_CORRECTION = driver.CORRECTION
 
 
 class Native(Solver):
@@ -56,6 +57,17 @@ class Native(Solver):
     ) -> tuple[Trajectory, Array]:
         return self._call(_SENSITIVITIES, vector_field, params, x0, ts, free_states)
 
+    def correct(
+        self,
+        vector_field: VectorField,
+        params: Any,
+        x0: Array,
+        ts: Array,
+        guess: Array,
+        free_states: tuple[int, ...],
+    ) -> tuple[Trajectory, Array]:
+        return self._call(_CORRECTION, vector_field, params, x0, ts, free_states, guess)
+
     def solve_with_pull_back(
         self, vector_field: VectorField, params: Any, x0: Array, ts: Array, free_states: tuple[int, ...]
     ) -> tuple[Trajectory, Callable[[Array], Array]]:
@@ -85,17 +97,21 @@ class Native(Solver):
         x0: Array,
         ts: Array,
         free: tuple[int, ...],
-        cotangent: Array | None = None,
+        companion: Array | None = None,
     ) -> tuple[Trajectory, Array]:
-        """The path and what was asked for besides: nothing, the Jacobian (columns, times, states), a gradient."""
+        """The path and what was asked for besides: nothing, the Jacobian (columns, times, states), a gradient.
+
+        ``companion`` (times, states) is the cotangent of a gradient, or the guess to correct.
+        """
         flat, _ = ravel_pytree(params)
         field = compiled(vector_field, params, x0.size)
         driver.register_once()
         columns = flat.size + len(free)
-        extra = {_SOLUTION: (0,), _SENSITIVITIES: (ts.size, x0.size, columns), _GRADIENT: (columns,)}[what]
+        jacobian = (ts.size, x0.size, columns)
+        extra = {_SOLUTION: (0,), _SENSITIVITIES: jacobian, _CORRECTION: jacobian, _GRADIENT: (columns,)}[what]
         inputs = jnp.concatenate([flat, *(jnp.ravel(h).astype(float) for h in field.hoisted)])
-        if cotangent is None:
-            cotangent = jnp.zeros((0, x0.size))
+        if companion is None:
+            companion = jnp.zeros((0, x0.size))
         xs, report, extra_values = jax.ffi.ffi_call(
             driver.TARGET,
             tuple(jax.ShapeDtypeStruct(s, jnp.float64) for s in ((ts.size, x0.size), (2,), extra)),
@@ -105,7 +121,7 @@ class Native(Solver):
             inputs,
             x0,
             ts,
-            cotangent,
+            companion,
         )
         path = Trajectory(xs, report[0].astype(int), report[1].astype(int))
         return path, jnp.moveaxis(extra_values, -1, 0)
