@@ -44,7 +44,8 @@ def surface_of(residuals, excess, status=always) -> lifted.Surface:
     """A surface without a path behind it."""
 
     def evaluate(x):
-        return lifted.Local(residuals(x), jax.jacfwd(residuals)(x), jnp.zeros(0), lambda move: jnp.zeros(0), status(x))
+        path, by_input, inputs_by_x = jnp.zeros((1, 1, 1)), jnp.zeros((1, 1, 1, 1)), jnp.zeros((1, 1, x.size))
+        return lifted.Local(residuals(x), jax.jacfwd(residuals)(x), path, by_input, inputs_by_x, status(x))
 
     return lifted.Surface(
         lambda x: (residuals(x), status(x)), evaluate, lambda x, path: evaluate(x), jax.value_and_grad(excess)

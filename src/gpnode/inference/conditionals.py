@@ -68,12 +68,9 @@ def path_given_rest(problem: Problem, u: Array, key: Array) -> tuple[Surface, Ar
         by_x = jax.jacfwd(lambda x: problem.path_inputs(problem.constrain(place(x))))(x)
         found, status = problem.residuals(paths)
         slopes = problem.residual_slopes(paths, jacobian)
-        slope = [s @ by_x[b.trajectory] for s, b in zip(slopes, problem.measured, strict=True)]
-
-        def path_after(move: Array) -> Array:
-            return paths.xs + jnp.einsum("rcks,rc->rks", jacobian, by_x @ move)
-
-        return Local(whiten(jnp.concatenate(found)), whiten(jnp.concatenate(slope)), paths.xs, path_after, status)
+        by_block = [s @ by_x[b.trajectory] for s, b in zip(slopes, problem.measured, strict=True)]
+        r, slope = whiten(jnp.concatenate(found)), whiten(jnp.concatenate(by_block))
+        return Local(r, slope, paths.xs, jacobian, by_x, status.astype(int))
 
     def excess(x: Array) -> Array:
         """Log prior beyond the normal distributions that ``x`` is measured in."""

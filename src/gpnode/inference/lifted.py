@@ -23,28 +23,55 @@ from jax import Array
 from ..factorise import Factors, factorise
 
 _MOST_ITERATIONS = 12
-_SHORT, _LOST = 1e-4, 1e4  # steps of Newton's method after which it ends; the error left is as the step's square
+_SHORT, _LOST = 0.03, 1e4  # steps of Newton's method after which it ends: with success or without
 # Distances, in units of the posterior's own width. The way back need only show that it leads to the same place.
 _SOLVED, _FOUND_BACK, _RETURNED = 1e-6, 1e-4, 1e-3
 
 
-class Point(NamedTuple):
-    """A place on the surface.
+class Local(NamedTuple):
+    """Of a place: residuals ``r`` (m,), their ``slope`` (m, n), the ``path`` behind them, and the status of its solve.
 
-    ``x`` (n,), ``r`` (m,) residuals, ``slope`` (m, n) their Jacobian, ``metric`` (n, n) = 1 + slope'
-    slope, with its factors, ``excess`` and ``push`` the log density beyond the standard normal one and its
-    gradient, ``path`` the states behind the residuals, ``status`` of the solve.
+    ``by_input`` (trajectories, inputs, nodes, states) and ``inputs_by_x`` (trajectories, inputs, n) are derivatives
+    of the path (trajectories, nodes, states) by what it depends on, and of that by the place.
+    """
+
+    r: Array
+    slope: Array
+    path: Array
+    by_input: Array
+    inputs_by_x: Array
+    status: Array
+
+    def path_after(self, move: Array) -> Array:
+        """The path after a small move (n,), to first order."""
+        return self.path + jnp.einsum("rcks,rc->rks", self.by_input, self.inputs_by_x @ move)
+
+
+class Point(NamedTuple):
+    """A place ``x`` (n,) on the surface.
+
+    ``metric`` (n, n) = 1 + slope' slope, with its factors, ``excess`` and ``push`` the log density beyond the
+    standard normal one and its gradient.
     """
 
     x: Array
-    r: Array
-    slope: Array
+    local: Local
     metric: Array
     factors: Factors
     excess: Array
     push: Array
-    path: Array
-    status: Array
+
+    @property
+    def r(self) -> Array:
+        return self.local.r
+
+    @property
+    def slope(self) -> Array:
+        return self.local.slope
+
+    @property
+    def status(self) -> Array:
+        return self.local.status
 
     @property
     def sound(self) -> Array:
@@ -61,16 +88,6 @@ class Point(NamedTuple):
         return (self.factors.whitener @ b) @ self.factors.whitener  # more exact than by the inverse
 
 
-class Local(NamedTuple):
-    """Residuals ``r`` (m,) of a ``path``, their ``slope`` (m, n), the path after a small move, and the status."""
-
-    r: Array
-    slope: Array
-    path: Array
-    path_after: Callable[[Array], Array]
-    status: Array
-
-
 class Surface(NamedTuple):
     """The residuals alone, and with their Jacobian; what the prior has beyond a standard normal, with its gradient.
 
@@ -83,10 +100,9 @@ class Surface(NamedTuple):
     excess: Callable[[Array], tuple[Array, Array]]
 
     def point(self, x: Array) -> Point:
-        r, slope, path, _, status = self.evaluate(x)
-        metric = jnp.eye(x.size) + slope.T @ slope
-        excess, push = self.excess(x)
-        return Point(x, r, slope, metric, factorise(metric), excess, push, path, status)
+        local = self.evaluate(x)
+        metric = jnp.eye(x.size) + local.slope.T @ local.slope
+        return Point(x, local, metric, factorise(metric), *self.excess(x))
 
 
 def draw_velocity(at: Point, key: Array) -> Array:
@@ -131,11 +147,12 @@ def _land(surface: Surface, at: Point, wanted: Array, tolerance: float) -> Landi
         return mismatch(x, *surface.residuals(x))
 
     def with_path() -> Landing:
-        x, status = _newton(surface, at, wanted)
-        found = value(x)
-        return Landing(x, found.size <= tolerance, jnp.where(status == 0, found.status, status))
+        near = _newton(surface, at, wanted)
+        finished = _broyden(value, at.factors.whitener, near.x, value(near.x), near.inverse, tolerance)
+        return finished._replace(status=jnp.where(near.status == 0, finished.status, near.status))
 
-    easily = _broyden(value, at, mismatch(at.x, at.r, at.status), tolerance)
+    here = mismatch(at.x, at.r, at.status)
+    easily = _broyden(value, at.factors.whitener, at.x, here, jnp.eye(at.x.size), tolerance)
     return jax.lax.cond(easily.solved, lambda: easily, with_path)
 
 
@@ -147,30 +164,48 @@ class Mismatch(NamedTuple):
     status: Array
 
 
-def _broyden(value: Callable[[Array], Mismatch], at: Point, start: Mismatch, tolerance: float) -> Landing:
-    """Broyden's method, needing no derivatives but those at the start; gives up if a step does not halve the gap."""
+def _broyden(
+    value: Callable[[Array], Mismatch],
+    whitener: Array,
+    x: Array,
+    start: Mismatch,
+    inverse: Array,
+    tolerance: float,
+) -> Landing:
+    """Broyden's method from ``x``, with an approximate ``inverse`` of the derivative.
+
+    It costs a plain solve of the path a step, and gives up if a step does not halve the gap.
+    """
 
     def body(carry: Any) -> Any:
         i, x, here, inverse, _ = carry
         step = -(inverse @ here.gap)
-        new = value(x + step @ at.factors.whitener)
+        new = value(x + step @ whitener)
         change = inverse @ (new.gap - here.gap)
         learned = inverse + jnp.outer(step - change, step @ inverse) / (step @ change)
-        return i + 1, x + step @ at.factors.whitener, new, learned, new.size < 0.5 * here.size
+        return i + 1, x + step @ whitener, new, learned, new.size < 0.5 * here.size
 
     def unfinished(carry: Any) -> Array:
         i, _, here, _, going_well = carry
         return (i < _MOST_ITERATIONS) & going_well & (here.size > tolerance)
 
-    first = (jnp.asarray(0), at.x, start, jnp.eye(at.x.size), jnp.asarray(True))
+    first = (jnp.asarray(0), x, start, inverse, jnp.isfinite(start.size))
     _, x, end, _, _ = jax.lax.while_loop(unfinished, body, first)
     return Landing(x, end.size <= tolerance, end.status)
 
 
-def _newton(surface: Surface, at: Point, wanted: Array) -> tuple[Array, Array]:
-    """Newton's method for parameters and path together, until a step is short; and the status.
+class Near(NamedTuple):
+    """A place near the solution, the inverse of the derivative there, and the status of the last solve."""
 
-    Where paths drift apart, the path is all but a linear function of the parameters only within a tiny
+    x: Array
+    inverse: Array
+    status: Array
+
+
+def _newton(surface: Surface, at: Point, wanted: Array) -> Near:
+    """Newton's method for parameters and path together, until steps are short.
+
+    Where paths run apart, the path is all but a linear function of the parameters only within a tiny
     distance. Each interval of the path by itself is well-behaved, and so are the equations that say how
     they join up.
     """
@@ -178,20 +213,25 @@ def _newton(surface: Surface, at: Point, wanted: Array) -> tuple[Array, Array]:
     start = at.slope @ whitener.T
 
     def body(carry: Any) -> Any:
-        i, x, path, _, _ = carry
-        local = surface.correct(x, path)
-        matrix = whitener @ whitener.T + start.T @ (local.slope @ whitener.T)
-        step = jnp.linalg.solve(matrix, whitener @ (wanted - x - local.r @ at.slope))
+        i, x, local, step, _ = carry
         move = step @ whitener
-        return i + 1, x + move, local.path_after(move), jnp.sqrt(step @ step), local.status.astype(int)
+        x = x + move
+        local = surface.correct(x, local.path_after(move))
+        matrix = whitener @ whitener.T + start.T @ (local.slope @ whitener.T)
+        inverse = jnp.linalg.inv(matrix)
+        return i + 1, x, local, inverse @ missing(x, local), inverse
+
+    def missing(x: Array, local: Local) -> Array:
+        return whitener @ (wanted - x - local.r @ at.slope)
 
     def unfinished(carry: Any) -> Array:
-        i, _, _, size, status = carry
-        return (i < _MOST_ITERATIONS) & (size > _SHORT) & (size < _LOST) & (status == 0)
+        i, _, local, step, _ = carry
+        size = jnp.sqrt(step @ step)
+        return (i < _MOST_ITERATIONS) & (size > _SHORT) & (size < _LOST) & (local.status == 0)
 
-    first = (jnp.asarray(0), at.x, at.path, jnp.asarray(1.0), at.status.astype(int))
-    _, x, _, _, status = jax.lax.while_loop(unfinished, body, first)
-    return x, status
+    first = (jnp.asarray(0), at.x, at.local, missing(at.x, at.local), jnp.eye(at.x.size))
+    _, x, local, step, inverse = jax.lax.while_loop(unfinished, body, first)
+    return Near(x + step @ whitener, inverse, local.status.astype(int))
 
 
 class Moved(NamedTuple):
