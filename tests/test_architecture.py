@@ -15,7 +15,7 @@ LAYERS = [
     ["_config", "_notebook", "errors", "orderly"],
     ["files", "formula"],
     ["_columns", "convergence", "smoothing", "scaling", "parameters"],
-    ["data", "priors", "kernels"],
+    ["data", "modes", "priors", "kernels"],
     ["dynamics", "solvers"],
     ["factorise"],
     ["likelihood"],

@@ -227,20 +227,21 @@ def shifted(shift, draws=2000, size=3):
 
 
 def test_chains_that_agree_are_kept_whole():
-    assert first_to_keep(shifted(np.zeros((4, 2000))), modes=1) == 0
+    assert first_to_keep(shifted(np.zeros((4, 2000))), 2000) == 0
 
 
 def test_draws_before_chains_forgot_their_start_are_left_out():
     late = np.zeros((4, 2000))
     late[0, :200] = 8.0
-    assert first_to_keep(shifted(late), modes=1) == 250
+    assert first_to_keep(shifted(late), 2000) == 250
 
 
-def test_chains_that_never_meet_go_on_unless_they_are_modes():
-    apart = np.repeat([0.0, 0.0, 5.0, 5.0], 2000).reshape(4, 2000)
-    assert first_to_keep(shifted(apart), modes=1) is None
-    assert first_to_keep(shifted(apart), modes=2) == 0
-    assert first_to_keep(shifted(apart[[0, 2, 1, 3]]), modes=2) is None
+def test_chains_that_never_meet_go_on_until_they_can_be_called_modes():
+    apart = np.repeat([0.0, 0.0, 9.0, 9.0], 2000).reshape(4, 2000)
+    assert first_to_keep(shifted(apart), 2000) is None
+    assert first_to_keep(shifted(apart), 500) == 0
+    apart[0, :200], apart[0, 500:600] = 30.0, 30.0  # one of them is not yet in any
+    assert first_to_keep(shifted(apart), 500) == 1000
 
 
 def test_a_run_goes_on_until_its_chains_agree(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ from scipy.integrate import solve_ivp
 
 import gpnode as gn
 from gpnode.inference import lifted
-from gpnode.inference.conditionals import path_given_rest
+from gpnode.inference.conditionals import path_given_rest, whiteners_of
 from gpnode.inference.start import find_start
 from gpnode.problem import Problem
 from gpnode.solvers import Status
@@ -159,10 +159,11 @@ def running_apart() -> tuple[Problem, np.ndarray]:
 def test_moves_land_where_paths_run_apart(running_apart, with_path, least, most):
     """With the path's states among the unknowns. Solving from the start alone does not get there."""
     problem, centre = running_apart
+    u = jnp.asarray(centre)
 
     @jax.jit
     def move(key):
-        surface, x, _ = path_given_rest(problem, jnp.asarray(centre), key)
+        surface, x, _ = path_given_rest(problem, u, whiteners_of(problem, u), key)
         if not with_path:
             surface = surface._replace(correct=lambda x, path: surface.evaluate(x))
         at = surface.point(x)

@@ -14,6 +14,7 @@ import gpnode as gn
 from gpnode.convergence import bulk_ess, pareto_k, rank_rhat
 from gpnode.forecast import conditional
 from gpnode.inference import NUTS
+from gpnode.modes import find_modes
 
 
 def growth(t, x, p):
@@ -142,7 +143,9 @@ def with_draws(posterior, values, **stats):
         "log_density": np.random.default_rng(2).normal(size=values.shape),
     }
     new = xr.Dataset({k: (("chain", "draw"), v) for k, v in {**base, **stats}.items()})
-    return dataclasses.replace(posterior, draws=table, stats=new)
+    unconstrained = np.array(np.broadcast_to(posterior.unconstrained[0, 0], (chains, draws, posterior.problem.size)))
+    unconstrained[:, :, 0] += 0.01 * values
+    return dataclasses.replace(posterior, draws=table, stats=new, unconstrained=unconstrained)
 
 
 @pytest.fixture
@@ -196,23 +199,65 @@ def test_interrupted_runs_and_coarse_solvers_fail(posterior, good):
     assert failed(dataclasses.replace(base, record={**base.record, "accuracy": coarse})) == {"solver accurate"}
 
 
-def in_two_modes(posterior):
-    modes = [{"log_density": 0.0, "log_evidence": -1.0}, {"log_density": 0.0, "log_evidence": -3.0}]
-    start = {**posterior.record["start"], "modes": modes}
-    return dataclasses.replace(posterior, record={**posterior.record, "start": start})
-
-
-def test_modes_that_do_not_mix_are_judged_each_by_itself(posterior):
+def test_modes_that_chains_never_leave_are_judged_each_by_itself(posterior):
     draws = np.random.default_rng(1).normal(size=(8, 1000))
-    mixed = in_two_modes(with_draws(posterior, draws))
-    assert mixed.diagnose().converged
-    apart = in_two_modes(with_draws(posterior, draws + np.repeat([0.0, 9.0], 4)[:, None]))
-    assert failed(apart) == {"one mode"}
+    assert with_draws(posterior, draws).diagnose().converged
+    apart = with_draws(posterior, draws + np.repeat([0.0, 9.0], 4)[:, None])
+    assert failed(apart) == {"one mode", "weights of modes"}
     assert "SEVERAL MODES" in str(apart.diagnose())
-    assert "+0.0, -2.0" in str(apart.diagnose())
-    astray = in_two_modes(with_draws(posterior, draws + np.array([0.0, 0, 0, 2, 9, 9, 9, 9])[:, None]))
-    assert failed(astray) == {"one mode", "chains agree", "enough independent draws"}
+    assert "never went" in str(apart.diagnose())
+    astray = with_draws(posterior, draws + np.array([0.0, 0, 0, 2, 9, 9, 9, 9])[:, None])
+    assert {"one mode", "chains agree"} < failed(astray)
     assert "NOT CONVERGED" in str(astray.diagnose())
+
+
+def visits(levels, each: int) -> np.ndarray:
+    """Independent draws (chains, draws) about ``levels`` (chains, visits) that change every ``each`` draws."""
+    level = np.repeat(np.asarray(levels, dtype=float), each, axis=1)
+    return level + np.random.default_rng(2).normal(size=level.shape)
+
+
+def test_modes_that_chains_visit_by_turns_have_weights(posterior):
+    """A fifth of 40 visits is to the other mode, and no two follow each other."""
+    levels = np.tile([0.0, 0.0, 9.0, 0.0, 0.0], (4, 2))
+    found = with_draws(posterior, visits(levels, 500))
+    assert failed(found) == {"one mode"}
+    assert "an estimate" in found.diagnose().headline
+    modes = found.find_modes()
+    assert modes.count == 2
+    assert modes.switches == 16
+    assert modes.weights == pytest.approx([0.8, 0.2], abs=0.01)
+    assert 0.02 < modes.weight_errors[1] < 0.1
+    main, other = found.modes()
+    assert float(main.draws["r"].mean()) == pytest.approx(0.0, abs=0.1)
+    assert float(other.draws["r"].mean()) == pytest.approx(9.0, abs=0.2)
+    assert main.draws.sizes["chain"] * main.draws.sizes["draw"] == pytest.approx(16_000, abs=500)
+    assert main.unconstrained.shape[:2] == main.stats["diverging"].shape
+
+
+def test_places_that_chains_only_left_are_no_modes(posterior):
+    found = with_draws(posterior, visits([[9.0, 0, 0, 0], [9.0, 0, 0, 0], [0.0, 0, 0, 0], [0.0, 0, 0, 0]], 1000))
+    assert not found.find_modes().lasting
+    assert "chains agree" in failed(found)
+    assert "one mode" not in failed(found)
+
+
+@pytest.mark.parametrize("memory", [0.9, 0.99, 0.999])
+def test_one_slow_mode_is_not_taken_for_two(memory):
+    """Chains move slowly, but a single hill has no two levels."""
+    draws = np.random.default_rng(0).normal(size=(4, 4000, 3))
+    for t in range(1, 4000):
+        draws[:, t] = memory * draws[:, t - 1] + np.sqrt(1.0 - memory**2) * draws[:, t]
+    assert find_modes(draws).count == 1
+
+
+def test_three_modes_are_found():
+    levels = np.array([[0.0, 1, 2, 0, 1, 2], [1.0, 0, 2, 1, 0, 2], [2.0, 1, 0, 2, 1, 0], [0.0, 2, 1, 0, 2, 1]])
+    draws = np.stack([visits(9.0 * (levels == k), 500) for k in (1, 2)], axis=2)
+    found = find_modes(draws)
+    assert found.count == 3
+    assert found.switches == 20
+    assert found.weights == pytest.approx(1 / 3, abs=0.01)
 
 
 def test_a_lifted_chain_that_hardly_moves_fails(posterior, good):

@@ -13,8 +13,9 @@ with warnings.catch_warnings():
 
 
 RHAT_LIMIT = 1.01
-ESS_LIMIT = 400
 """Chains whose rank-normalised R-hat exceeds this do not agree."""
+ESS_LIMIT = 400
+"""Fewer effective draws than this are not enough."""
 
 
 def rank_rhat(draws: np.ndarray) -> float:
@@ -30,6 +31,14 @@ def bulk_ess(draws: np.ndarray) -> float:
 def tail_ess(draws: np.ndarray) -> float:
     """Effective sample size of the 5 % and 95 % quantiles."""
     return 0.0 if np.ptp(draws) == 0 else _finite_or(0.0, _quiet(az.ess, draws, method="tail"))
+
+
+def agree(draws: np.ndarray) -> bool:
+    """Whether chains of draws (chains, draws, size) are within the verdict's limits in every coordinate."""
+    return all(
+        rank_rhat(values) <= RHAT_LIMIT and bulk_ess(values) >= ESS_LIMIT and tail_ess(values) >= ESS_LIMIT
+        for values in np.moveaxis(draws, -1, 0)
+    )
 
 
 def gelman_rubin(draws: np.ndarray) -> float:

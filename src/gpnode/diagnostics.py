@@ -9,12 +9,14 @@ import numpy as np
 from . import _notebook as nb
 from .audit import process_shares, widths_against_prior
 from .convergence import ESS_LIMIT, RHAT_LIMIT, bulk_ess, e_bfmi, gelman_rubin, geweke, rank_rhat, tail_ess
+from .modes import Modes
 from .posterior import Posterior
 
 DIVERGENCE_LIMIT = 0.01
 PARETO_LIMIT = 0.7
 ACCEPT_LIMIT = 0.2
 BFMI_LIMIT = 0.3
+WEIGHT_ERROR_LIMIT = 0.1
 GEWEKE_LIMIT = 0.25
 """Part of Geweke's z-scores beyond two; of a settled chain a twentieth is."""
 UNINFORMED = 0.9
@@ -54,7 +56,10 @@ class Verdict:
         if self.is_sample:
             if self.converged:
                 return "CONVERGED: the draws can be used."
-            if {check.name for check in self.failed} == {"one mode"}:
+            failed = {check.name for check in self.failed}
+            if failed == {"one mode"}:
+                return "SEVERAL MODES: each is sampled well, and how they weigh against each other is an estimate."
+            if failed == {"one mode", "weights of modes"}:
                 return "SEVERAL MODES: each is sampled well, but how they weigh against each other is not settled."
             return "NOT CONVERGED: do not use these draws yet."
         if self.converged:
@@ -89,15 +94,16 @@ def diagnose(posterior: Posterior) -> Verdict:
 
 def _sample_checks(posterior: Posterior) -> list[Check]:
     scalars = dict(posterior.scalars())
-    groups = posterior.mode_chains()
+    modes = posterior.find_modes()
+    apart = modes.count > 1 and modes.lasting
+    parts = [(modes.of(v, mode), n) for n, v in scalars.items() for mode in modes.main] if apart else []
+    parts = parts or [(v, n) for n, v in scalars.items()]
     diverging = posterior.stats["diverging"].to_numpy()
-    apart = len(groups) > 1
-    worst_rhat, at_rhat = max((rank_rhat(v[g]), n) for n, v in scalars.items() for g in groups)
-    bulk, at_bulk = min((bulk_ess(v[g]), n) for n, v in scalars.items() for g in groups)
-    tail, at_tail = min((tail_ess(v[g]), n) for n, v in scalars.items() for g in groups)
-    classic, at_classic = max((gelman_rubin(v[g]), n) for n, v in scalars.items() for g in groups)
-    slowest = diverging.size / len(groups) / max(bulk, 1.0)
-    scores = np.concatenate([geweke(v).ravel() for v in scalars.values()])
+    worst_rhat, at_rhat = max((rank_rhat(v), n) for v, n in parts)
+    bulk, at_bulk, slowest = min((bulk_ess(v), n, v.size / max(bulk_ess(v), 1.0)) for v, n in parts)
+    tail, at_tail = min((tail_ess(v), n) for v, n in parts)
+    classic, at_classic = max((gelman_rubin(v), n) for v, n in parts)
+    scores = np.concatenate([geweke(v).ravel() for v, _ in parts])
     drifting = float(np.mean(~(np.abs(scores) <= 2.0)))  # NaN counts as drift
     fraction = float(diverging.mean())
     method, draws = posterior.record["method"], 2 * posterior.draws.sizes["draw"]
@@ -105,7 +111,7 @@ def _sample_checks(posterior: Posterior) -> list[Check]:
     chains = posterior.draws.sizes["chain"]
     within = ", within each mode" if apart else ""
     return [
-        *([_modes_check(posterior)] if apart else []),
+        *(_modes_checks(modes) if apart else []),
         Check(
             "chains agree",
             worst_rhat <= RHAT_LIMIT,
@@ -139,17 +145,27 @@ def _sample_checks(posterior: Posterior) -> list[Check]:
     ]
 
 
-def _modes_check(posterior: Posterior) -> Check:
-    modes = posterior.record["start"]["modes"]
-    heights = [m["log_evidence"] for m in modes]
-    odds = ", ".join(f"{h - max(heights):+.1f}" for h in heights)
-    return Check(
-        "one mode",
-        False,
-        f"chains in {len(modes)} modes do not mix, so that the modes' weights are not settled; "
-        f"log weights by Laplace's rough approximation: {odds}",
-        "Look at each mode by itself (chains come mode after mode), or tell them apart by a narrower prior.",
-    )
+def _modes_checks(modes: Modes) -> list[Check]:
+    errors = modes.weight_errors
+    shares = ", ".join(f"{w:.0%} ± {e:.0%}" for w, e in zip(modes.weights, errors, strict=True))
+    left_out = modes.count - len(modes.main)
+    rare = f"; {left_out} of them too rarely visited to be judged" if left_out else ""
+    return [
+        Check(
+            "one mode",
+            False,
+            f"draws fall into {modes.count} modes between which chains went {modes.switches} times{rare}",
+            "Look at each mode by itself, posterior.modes(), or tell them apart by a narrower prior.",
+        ),
+        Check(
+            "weights of modes",
+            bool(errors.max() <= WEIGHT_ERROR_LIMIT),
+            f"by the time spent in them {shares}, standard errors at most {WEIGHT_ERROR_LIMIT:.0%} wanted"
+            if modes.switches
+            else "chains never went from one mode to another: how many are in which says nothing of the modes' weights",
+            "Run longer for the weights of the modes.",
+        ),
+    ]
 
 
 def _nuts_checks(posterior: Posterior) -> list[Check]:

@@ -12,9 +12,10 @@ import pandas as pd
 import xarray as xr
 
 from . import _notebook as nb
-from .convergence import RHAT_LIMIT, bulk_ess, rank_rhat, tail_ess
+from .convergence import bulk_ess, rank_rhat, tail_ess
 from .data import Observations
 from .model import Model
+from .modes import Modes, find_modes
 from .problem import Problem
 
 if TYPE_CHECKING:
@@ -31,6 +32,11 @@ def spread_out(draws: np.ndarray, most: int) -> np.ndarray:
     """At most ``most`` of draws (chain, draw, size), spread evenly over all chains (n, size)."""
     flat = draws.reshape(-1, draws.shape[-1])
     return flat[np.linspace(0, len(flat) - 1, min(most, len(flat))).astype(int)]
+
+
+def _renumbered(dataset: xr.Dataset) -> xr.Dataset:
+    """With chains and draws counted from zero."""
+    return dataset.assign_coords({name: np.arange(dataset.sizes[name]) for name in ("chain", "draw")})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,32 +126,28 @@ class Posterior:
             table.insert(0, "map", [float(np.asarray(peak[name])[index]) for _, name, index in self.entries()])
         return table
 
-    def mode_chains(self) -> list[np.ndarray]:
-        """Chains that belong together: all of them if they agree, else those that began in the same mode."""
-        chains = np.arange(self.draws.sizes["chain"])
-        modes = len(self.record["start"]["modes"]) if self.is_sample else 1
-        if modes == 1 or len(chains) % modes or max(rank_rhat(v) for _, v in self.scalars()) <= RHAT_LIMIT:
-            return [chains]
-        return list(np.split(chains, modes))
+    def find_modes(self) -> Modes:
+        """Which mode each draw belongs to: one for all if the chains agree."""
+        if not self.is_sample:
+            return Modes(np.zeros(self.unconstrained.shape[:2], dtype=int))
+        return find_modes(np.asarray(self.unconstrained))
 
     def modes(self) -> list[Posterior]:
-        """The posterior by modes whose chains do not mix; itself alone if they do."""
-        groups = self.mode_chains()
-        return [self] if len(groups) == 1 else [self.with_chains(g, mode=i) for i, g in enumerate(groups)]
+        """The posterior by modes, the most visited first; itself alone if its chains agree.
 
-    def with_chains(self, chains: Any, mode: int | None = None) -> Posterior:
-        """The posterior of some chains alone, of one mode if it is named."""
-        chosen = np.asarray(chains)
-        record = dict(self.record)
-        if mode is not None:
-            record["start"] = {**record["start"], "modes": [record["start"]["modes"][mode]]}
-        keep = {"chain": chosen}
+        A mode's draws are cut into equally long pieces that take the place of chains.
+        """
+        found = self.find_modes()
+        return [self] if found.count == 1 else [self._at(*found.positions(mode)) for mode in range(found.count)]
+
+    def _at(self, chain: np.ndarray, draw: np.ndarray) -> Posterior:
+        """The draws at these positions (pieces, draws)."""
+        where = {name: xr.DataArray(own, dims=("chain", "draw")) for name, own in (("chain", chain), ("draw", draw))}
         return dataclasses.replace(
             self,
-            draws=self.draws.isel(keep),
-            stats=self.stats.isel(keep),
-            unconstrained=self.unconstrained[chosen],
-            record=record,
+            draws=_renumbered(self.draws.isel(where)),
+            stats=_renumbered(self.stats.isel(where)),
+            unconstrained=self.unconstrained[chain, draw],
         )
 
     def diagnose(self) -> Verdict:

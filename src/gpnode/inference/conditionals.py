@@ -23,11 +23,20 @@ def split(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     return path, np.setdiff1d(np.arange(problem.size), path)
 
 
-def path_given_rest(problem: Problem, u: Array, key: Array) -> tuple[Surface, Array, Callable[[Array], Array]]:
+def whiteners_of(problem: Problem, u: Array) -> list[Array]:
+    """For each block of data, what turns its residuals into independent ones of unit variance."""
+    values = problem.constrain(u)
+    return [problem.channels[b.channel].whitener(values, b.gp_times) for b in problem.measured]
+
+
+def path_given_rest(
+    problem: Problem, u: Array, whiteners: list[Array], key: Array
+) -> tuple[Surface, Array, Callable[[Array], Array]]:
     """Residuals as a function of the path's parameters in units of their prior, with everything else as in ``u``.
 
     Returns the surface, the position ``x`` of ``u`` on it, and the map from ``x`` back to a
-    whole unconstrained vector. Local scales of the horseshoe are drawn with ``key``.
+    whole unconstrained vector. Local scales of the horseshoe are drawn with ``key``. ``whiteners``
+    are those of ``u``.
     """
     where, _ = split(problem)
     values = problem.constrain(u)
@@ -36,7 +45,6 @@ def path_given_rest(problem: Problem, u: Array, key: Array) -> tuple[Surface, Ar
         for block, k in zip(problem.path_blocks, jax.random.split(key, len(problem.path_blocks)), strict=True)
     ]
     centre, width = _gather(problem, conditionals)
-    whiteners = [problem.channels[b.channel].whitener(values, b.gp_times) for b in problem.measured]
 
     def place(x: Array) -> Array:
         return u.at[where].set(centre + width * x)

@@ -135,7 +135,7 @@ def open_checkpoint(folder: str | Path, model: Model, data: Observations) -> Pos
     rows = _first_rows([c[1] for c in chains if c is not None], count)
     failures = np.sum([c[0]["warmup_failures"] for c in chains if c is not None], axis=0)
     seconds = sum(float(c[0]["seconds"]) for c in chains if c is not None)
-    skip = _first_to_keep(rows, start, ends)
+    skip = _first_to_keep(rows, ends)
     sampled = from_chains([r[skip or 0 :] for r in rows], failures, interrupted=skip is None)
     return assemble(model, data, method, run.seed, start, sampled, seconds)
 
@@ -184,7 +184,7 @@ def _sample(
 
             run_chains(start.problem, chains, settings, goal, show, executor, keep)
             rows = _first_rows([chain.trace for chain in chains], goal)
-            skip = _first_to_keep(rows, start, ends)
+            skip = _first_to_keep(rows, ends)
             if skip is not None:
                 rows = [r[skip:] for r in rows]
                 break
@@ -203,12 +203,12 @@ def _first_rows(traces: Sequence[Trace], most: int) -> list[np.ndarray]:
     return [trace.read()[:count] for trace in traces]
 
 
-def _first_to_keep(rows: list[np.ndarray], start: Start, ends: tuple[int, ...]) -> int | None:
+def _first_to_keep(rows: list[np.ndarray], ends: tuple[int, ...]) -> int | None:
     """Which draw is the first to keep; None if it is not yet the end."""
     count = len(rows[0])
     if len(ends) == 1 or count not in ends:
         return 0 if count == ends[-1] else None
-    found = first_to_keep(np.stack([r["draw"] for r in rows]), len(start.modes))
+    found = first_to_keep(np.stack([r["draw"] for r in rows]), ends[0])
     return 0 if found is None and count == ends[-1] else found
 
 

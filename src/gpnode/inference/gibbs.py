@@ -19,7 +19,7 @@ from numpyro.infer.hmc_util import IntegratorState, build_tree, euclidean_kineti
 
 from ..problem import Problem
 from . import lifted
-from .conditionals import path_given_rest, rest_given_path, split
+from .conditionals import path_given_rest, rest_given_path, split, whiteners_of
 from .frame import Frame
 from .nuts import leapfrog
 
@@ -157,11 +157,12 @@ def _move_path(problem: Problem, u: Array, key: Array, angle: Array, rotations: 
     Acceptance and landing are averages over the moves.
     """
     moves = jnp.maximum(1, _ROTATIONS_A_ROUND // rotations)
+    whiteners = whiteners_of(problem, u)  # covariances stay as they are meanwhile
 
     def move(i: Array, carry: tuple[Array, lifted.Moved]) -> tuple[Array, lifted.Moved]:
         u, total = carry
         scale_key, move_key = jax.random.split(jax.random.fold_in(key, i))
-        surface, x, place = path_given_rest(problem, u, scale_key)
+        surface, x, place = path_given_rest(problem, u, whiteners, scale_key)
         moved = lifted.move(surface, surface.point(x), move_key, angle, rotations)
         return place(moved.x), lifted.Moved(
             moved.x,

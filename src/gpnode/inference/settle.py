@@ -14,7 +14,7 @@ import scipy.optimize
 from jax import Array
 
 from ..problem import Problem, log_density
-from .conditionals import path_given_rest, rest_given_path, split
+from .conditionals import path_given_rest, rest_given_path, split, whiteners_of
 
 _ROUNDS = 8
 _ENOUGH = 1.0  # nats gained in a round
@@ -62,13 +62,13 @@ def _settle_rest(problem: Problem, u: np.ndarray) -> np.ndarray:
 
 @eqx.filter_jit
 def _path_start(problem: Problem, u: Array, key: Array) -> Array:
-    return path_given_rest(problem, u, key)[1]
+    return path_given_rest(problem, u, whiteners_of(problem, u), key)[1]
 
 
 @eqx.filter_jit
 def _path_system(problem: Problem, u: Array, key: Array, x: Array) -> tuple[Array, Array, Array, Array]:
     """Residuals with the prior's below them, their Jacobian, the status, and the whole vector at ``x``."""
-    surface, _, place = path_given_rest(problem, u, key)
+    surface, _, place = path_given_rest(problem, u, whiteners_of(problem, u), key)
     at = surface.evaluate(x)
     return jnp.concatenate([at.r, x]), jnp.concatenate([at.slope, jnp.eye(x.size)]), at.status, place(x)
 

@@ -1,0 +1,145 @@
+"""Modes that chains visit for long: which draws belong to which, and what that says about their weights.
+
+Chains may sit in different modes, or wander between them so rarely that they do not agree as a whole. Both
+show in the combination of parameters that changes most slowly: if it is at one of two levels most of the
+time, there are two modes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .convergence import agree, bulk_ess
+
+_MOST = 4
+_LAG = 0.01  # of a chain; visits shorter than this are not told apart
+# Distance of two levels in units of the spread about them: of averages over the lag, where the halves of a uniform
+# distribution have 3.5; and of single draws, without which chains that merely disagree would count as modes.
+_APART, _APART_SINGLY = 4.0, 3.0
+_CLIP = 5.0  # how far, in spreads, a value may count
+_FEWEST = 40  # draws in a mode
+_NEGLIGIBLE = 0.05  # part of the draws
+_PIECES = 4
+
+
+@dataclass(frozen=True)
+class Modes:
+    """``labels`` (chains, draws): the mode each draw belongs to, 0 for the most visited one."""
+
+    labels: np.ndarray
+
+    @property
+    def count(self) -> int:
+        return int(self.labels.max()) + 1
+
+    @property
+    def switches(self) -> int:
+        """How often chains went from one mode to another."""
+        return int(np.sum(np.diff(self.labels, axis=1) != 0))
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Part of the draws in each mode (modes,)."""
+        return np.bincount(self.labels.ravel(), minlength=self.count) / self.labels.size
+
+    @property
+    def weight_errors(self) -> np.ndarray:
+        """Standard errors of the weights (modes,): infinite if chains never switched."""
+        if not self.switches:
+            return np.full(self.count, np.inf)
+        visits = [(self.labels == mode).astype(float) for mode in range(self.count)]
+        return np.array([v.std() / np.sqrt(max(bulk_ess(v), 1.0)) for v in visits])
+
+    @property
+    def main(self) -> list[int]:
+        """Modes that can be judged by themselves: not those hardly ever visited."""
+        return [mode for mode, weight in enumerate(self.weights) if weight >= _NEGLIGIBLE]
+
+    @property
+    def lasting(self) -> bool:
+        """Whether each mode was come to from another, or a chain ends in it: others are mere places of departure."""
+        arrived = self.labels[:, 1:][np.diff(self.labels, axis=1) != 0]
+        return set(range(self.count)) <= {*arrived.tolist(), *self.labels[:, -1].tolist()}
+
+    def positions(self, mode: int) -> tuple[np.ndarray, np.ndarray]:
+        """Chain and draw (pieces, draws) of the draws in a mode, cut into pieces that take the place of chains."""
+        chain, draw = np.nonzero(self.labels == mode)
+        length = chain.size // _PIECES
+        shape = (_PIECES, length)
+        return chain[: _PIECES * length].reshape(shape), draw[: _PIECES * length].reshape(shape)
+
+    def of(self, values: np.ndarray, mode: int) -> np.ndarray:
+        """Values (chains, draws, ...) in one mode (pieces, draws, ...); all of them if there is but one."""
+        return values if self.count == 1 else values[self.positions(mode)]
+
+
+def find_modes(draws: np.ndarray) -> Modes:
+    """Tell modes apart by draws (chains, draws, size) of the unconstrained vector; one mode if chains agree."""
+    labels = np.zeros(draws.shape[:2], dtype=int)
+    spread = 1.5 * np.median(np.abs(draws - np.median(draws, axis=(0, 1))), axis=(0, 1))
+    moving = spread > 0
+    if not (np.isfinite(draws).all() and moving.any()):
+        return Modes(labels)
+    centred = draws[:, :, moving] - np.median(draws[:, :, moving], axis=(0, 1))
+    values = np.clip(centred / spread[moving], -_CLIP, _CLIP)
+    lag = max(1, int(_LAG * draws.shape[1]))
+    unsplit = [0]
+    while unsplit and labels.max() + 1 < _MOST:
+        mode = unsplit.pop(0)
+        if agree(Modes(labels).of(draws, mode)):
+            continue
+        upper = _upper_level(values, labels == mode, lag)
+        if upper is not None:
+            new = labels.max() + 1
+            labels[upper] = new
+            unsplit += [mode, new]
+    order = np.argsort(-np.bincount(labels.ravel()), kind="stable")
+    return Modes(np.argsort(order)[labels])
+
+
+def _upper_level(values: np.ndarray, chosen: np.ndarray, lag: int) -> np.ndarray | None:
+    """Which of the ``chosen`` draws (chains, draws) are at the upper of two levels; None if there is one level."""
+    if chosen.sum() < 2 * _FEWEST:
+        return None
+    single = _slowest(values, chosen, lag)
+    slow = _smooth(single, lag)
+    low, high = slow[chosen].min(), slow[chosen].max()
+    for _ in range(50):  # the two means that every value is nearest to
+        upper = chosen & (slow > 0.5 * (low + high))
+        lower = chosen & ~upper
+        if min(upper.sum(), lower.sum()) < _FEWEST:
+            return None
+        low, high = slow[lower].mean(), slow[upper].mean()
+    if _distance(slow, lower, upper) < _APART or _distance(single, lower, upper) < _APART_SINGLY:
+        return None
+    return upper
+
+
+def _distance(values: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float:
+    """Between the means of two groups, in units of the spread within them."""
+    low, high = values[lower], values[upper]
+    within = np.sqrt((low.var() * low.size + high.var() * high.size) / (low.size + high.size))
+    return float((high.mean() - low.mean()) / max(within, 1e-300))
+
+
+def _slowest(values: np.ndarray, chosen: np.ndarray, lag: int) -> np.ndarray:
+    """The linear combination (chains, draws) with the largest correlation over ``lag`` draws."""
+    centred = values - values[chosen].mean(axis=0)
+    variances, axes = np.linalg.eigh(np.cov(centred[chosen].T).reshape(2 * centred.shape[-1:]))
+    kept = variances > 1e-6 * variances.max()
+    white = centred @ (axes[:, kept] / np.sqrt(variances[kept]))
+    both = chosen[:, :-lag] & chosen[:, lag:]
+    before, after = white[:, :-lag][both], white[:, lag:][both]
+    lagged = before.T @ after / max(len(before), 1)
+    _, directions = np.linalg.eigh(lagged + lagged.T)
+    return white @ directions[:, -1]
+
+
+def _smooth(values: np.ndarray, width: int) -> np.ndarray:
+    """Moving averages along each chain, over ``width`` draws before and after, fewer at the ends."""
+    total = np.concatenate([np.zeros((len(values), 1)), np.cumsum(values, axis=1)], axis=1)
+    n = values.shape[1]
+    first, last = np.maximum(np.arange(n) - width, 0), np.minimum(np.arange(n) + width + 1, n)
+    return (total[:, last] - total[:, first]) / (last - first)
