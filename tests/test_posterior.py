@@ -229,8 +229,8 @@ def test_modes_that_chains_visit_by_turns_have_weights(posterior):
     assert modes.weights == pytest.approx([0.8, 0.2], abs=0.01)
     assert 0.02 < modes.weight_errors[1] < 0.1
     main, other = found.modes()
-    assert float(main.draws["r"].mean()) == pytest.approx(0.0, abs=0.1)
-    assert float(other.draws["r"].mean()) == pytest.approx(9.0, abs=0.2)
+    assert float(main.draws["r"].mean()) == pytest.approx(0.0, abs=0.2)
+    assert float(other.draws["r"].mean()) == pytest.approx(9.0, abs=0.3)
     assert main.draws.sizes["chain"] * main.draws.sizes["draw"] == pytest.approx(16_000, abs=500)
     assert main.unconstrained.shape[:2] == main.stats["diverging"].shape
 

@@ -15,9 +15,7 @@ from .convergence import agree, bulk_ess
 
 _MOST = 4
 _LAG = 0.01  # of a chain; visits shorter than this are not told apart
-# Distance of two levels in units of the spread about them: of averages over the lag, where the halves of a uniform
-# distribution have 3.5; and of single draws, without which chains that merely disagree would count as modes.
-_APART, _APART_SINGLY = 4.0, 3.0
+_GAP = 1.0  # between two levels, in units of the spread about them; the halves of a uniform distribution have 0.7
 _CLIP = 5.0  # how far, in spreads, a value may count
 _FEWEST = 40  # draws in a mode
 _NEGLIGIBLE = 0.05  # part of the draws
@@ -101,27 +99,37 @@ def find_modes(draws: np.ndarray) -> Modes:
 
 def _upper_level(values: np.ndarray, chosen: np.ndarray, lag: int) -> np.ndarray | None:
     """Which of the ``chosen`` draws (chains, draws) are at the upper of two levels; None if there is one level."""
-    if chosen.sum() < 2 * _FEWEST:
+    if chosen.sum() < 4 * _FEWEST:
         return None
     single = _slowest(values, chosen, lag)
     slow = _smooth(single, lag)
-    low, high = slow[chosen].min(), slow[chosen].max()
-    for _ in range(50):  # the two means that every value is nearest to
-        upper = chosen & (slow > 0.5 * (low + high))
-        lower = chosen & ~upper
-        if min(upper.sum(), lower.sum()) < _FEWEST:
-            return None
-        low, high = slow[lower].mean(), slow[upper].mean()
-    if _distance(slow, lower, upper) < _APART or _distance(single, lower, upper) < _APART_SINGLY:
+    threshold = _widest_gap(np.sort(slow[chosen]))
+    if threshold is None:
         return None
-    return upper
+    upper, lower = chosen & (slow > threshold), chosen & (slow <= threshold)
+    apart = np.quantile(single[upper], 0.1) > np.quantile(single[lower], 0.9)
+    return upper if apart else None
 
 
-def _distance(values: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float:
-    """Between the means of two groups, in units of the spread within them."""
-    low, high = values[lower], values[upper]
-    within = np.sqrt((low.var() * low.size + high.var() * high.size) / (low.size + high.size))
-    return float((high.mean() - low.mean()) / max(within, 1e-300))
+def _widest_gap(ordered: np.ndarray) -> float | None:
+    """The middle of the widest gap in ``ordered`` values, in units of the spread on either side; None if it is no gap.
+
+    A tenth of the smaller side may lie in the gap, for chains are on their way now and then.
+    """
+    n = ordered.size
+    below = np.arange(_FEWEST, n - _FEWEST)
+    sums, squares = (np.cumsum((ordered - ordered.mean()) ** power) for power in (1, 2))
+    spreads = []
+    for count, total, square in (
+        (below, sums[below - 1], squares[below - 1]),
+        (n - below, sums[-1] - sums[below - 1], squares[-1] - squares[below - 1]),
+    ):
+        spreads.append(np.sqrt(np.maximum(square / count - (total / count) ** 2, 0.0)))
+    fringe = np.minimum(below, n - below) // 10
+    first, last = ordered[below - fringe - 1], ordered[np.minimum(below + fringe, n - 1)]
+    widths = (last - first) / np.maximum(np.maximum(*spreads), 1e-300)
+    widest = int(np.argmax(widths))
+    return float(0.5 * (first[widest] + last[widest])) if widths[widest] > _GAP else None
 
 
 def _slowest(values: np.ndarray, chosen: np.ndarray, lag: int) -> np.ndarray:
