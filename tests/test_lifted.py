@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,8 +13,9 @@ from scipy.integrate import solve_ivp
 
 import gpnode as gn
 from gpnode.inference import lifted
+from gpnode.inference.checkpoint import Checkpoint
 from gpnode.inference.conditionals import path_given_rest, whiteners_of
-from gpnode.inference.start import find_start
+from gpnode.inference.start import Start, find_start, solver_errors, with_finer_steps
 from gpnode.problem import Problem
 from gpnode.solvers import Status
 
@@ -132,8 +135,7 @@ def test_a_failed_solve_stops_the_move_and_tells_why():
 # -- paths that run apart ----------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def running_apart() -> tuple[Problem, np.ndarray]:
+def on_the_edge() -> tuple[gn.Model, gn.Observations]:
     """A path on the edge of two ways down: the end of the record magnifies the start ten million times."""
 
     def field(t, x, p):
@@ -150,16 +152,18 @@ def running_apart() -> tuple[Problem, np.ndarray]:
         kernel=None,
         noise=gn.Noise(std=0.02, relative=False),
     )
-    data = gn.Observations({"x": (times, truth.y[0][::-1] + noise)})
-    start = find_start(gn.bind(model, data), jax.random.key(0), lambda stage: None)
-    return start.problem, start.modes[0].centre
+    return model, gn.Observations({"x": (times, truth.y[0][::-1] + noise)})
+
+
+@pytest.fixture(scope="module")
+def running_apart() -> Start:
+    return find_start(gn.bind(*on_the_edge()), jax.random.key(0), lambda stage: None)
 
 
 @pytest.mark.parametrize(("with_path", "least", "most"), [(True, 0.95, 1.0), (False, 0.0, 0.4)])
 def test_moves_land_where_paths_run_apart(running_apart, with_path, least, most):
     """With the path's states among the unknowns. Solving from the start alone does not get there."""
-    problem, centre = running_apart
-    u = jnp.asarray(centre)
+    problem, u = running_apart.problem, jnp.asarray(running_apart.modes[0].centre)
 
     @jax.jit
     def move(key):
@@ -172,6 +176,45 @@ def test_moves_land_where_paths_run_apart(running_apart, with_path, least, most)
     moved, magnified = zip(*(move(jax.random.key(i)) for i in range(60)), strict=True)
     assert min(magnified) > 1e7
     assert least <= np.mean([bool(m.landed) for m in moved]) <= most
+
+
+def coarse(problem: Problem) -> Problem:
+    """One step between measurements, cut only where it errs by more than usual."""
+    return problem.with_steps(np.ones(np.diff(problem.measured_times).shape))
+
+
+def test_steps_are_made_finer_where_chains_went(running_apart):
+    start, mode = running_apart, running_apart.modes[0]
+    z = 0.5 * np.random.default_rng(0).normal(size=(2, 40, mode.centre.size))
+    draws = mode.centre + z @ mode.spread.T
+    assert with_finer_steps(start, draws, 2) is None
+    finer, points = with_finer_steps(replace(start, problem=coarse(start.problem)), draws, 2)
+    assert finer.problem.nodes.shape[1] > coarse(start.problem).nodes.shape[1]
+    assert np.quantile(np.abs(solver_errors(finer.problem, draws.reshape(-1, 4))), 0.9) < 0.1
+    assert np.abs(mode.spread @ points[1] + mode.centre - draws[1, -1]).max() < 1e-3
+
+
+def test_a_run_on_coarse_steps_begins_again_on_finer_ones(tmp_path, monkeypatch):
+    """And where it ends does not depend on whether it was interrupted after that."""
+    monkeypatch.setattr("gpnode.inference.start._with_accurate_steps", lambda problem, mode, key: coarse(problem))
+    method = gn.Lifted(draws=250, warmup=60, chains=2)
+    whole = gn.fit(*on_the_edge(), method=method, progress=False)
+    assert whole.record["start"]["steps"] > coarse(gn.bind(*on_the_edge())).nodes.shape[1]
+    assert whole.record["accuracy"]["largest_error"] < 0.1
+    keep, kept = Checkpoint.keep, []
+
+    def stop_after_a_while(self, chain):
+        keep(self, chain)
+        kept.append(chain.done)
+        if (len(kept) > 4 and chain.done < kept[-2]) or len(kept) > 14:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Checkpoint, "keep", stop_after_a_while)
+    with pytest.raises(KeyboardInterrupt):
+        gn.fit(*on_the_edge(), method=method, progress=False, checkpoint=tmp_path)
+    monkeypatch.setattr(Checkpoint, "keep", keep)
+    resumed = gn.fit(*on_the_edge(), method=method, progress=False, checkpoint=tmp_path)
+    assert np.array_equal(resumed.unconstrained, whole.unconstrained)
 
 
 # -- whole posteriors --------------------------------------------------------------------------

@@ -269,6 +269,12 @@ class Problem(eqx.Module):
             problem = self.with_steps(np.ceil(wanted * min(1.0, _MOST_STEPS / wanted.sum(axis=1).max())))
         return problem._with_solver(problem.solver.at_tolerance(tolerance))
 
+    def with_shorter_steps(self, factor: int) -> Problem:
+        """The same problem with ``factor`` steps in place of each."""
+        if not self.solver.follows_grid:
+            return self
+        return self.with_steps(factor * self._counts())._with_solver(self.solver.with_shorter_steps(factor))
+
     def tightly_solved(self) -> Problem:
         """The same problem solved with error control far below anything that matters."""
         return self._with_solver(self.solver.controlled(_TIGHT))
@@ -286,14 +292,24 @@ class Problem(eqx.Module):
     def _errors_by_interval(self, unconstrained: Array) -> tuple[np.ndarray, np.ndarray]:
         """Largest step error and number of steps in each interval between measurements."""
         step_errors = np.asarray(_step_errors(self, unconstrained))
-        measured, nodes = np.asarray(self.measured_times), np.asarray(self.nodes)
-        errors, counts = np.zeros(measured[:, 1:].shape), np.ones(measured[:, 1:].shape, dtype=int)
-        for r, (times, grid) in enumerate(zip(measured, nodes, strict=True)):
+        step_errors = np.where(np.isnan(step_errors), np.inf, step_errors)
+        errors = np.zeros(self.measured_times[:, 1:].shape)
+        for r, (interval, moved) in enumerate(self._intervals()):
+            np.maximum.at(errors[r], interval[moved], step_errors[r][moved])
+        return errors, self._counts()
+
+    def _counts(self) -> np.ndarray:
+        """Number of steps (trajectories, intervals) in each interval between measurements, at least one."""
+        last = self.measured_times.shape[1] - 1
+        return np.stack([np.maximum(1, np.bincount(i[moved], minlength=last)) for i, moved in self._intervals()])
+
+    def _intervals(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """For each trajectory the interval each step belongs to (steps,), and whether the step has a length."""
+        found = []
+        for times, grid in zip(np.asarray(self.measured_times), np.asarray(self.nodes), strict=True):
             interval = np.clip(np.searchsorted(times, grid[:-1], side="right") - 1, 0, times.size - 2)
-            moved = np.diff(grid) > 0
-            np.maximum.at(errors[r], interval[moved], np.where(np.isnan(step_errors[r]), np.inf, step_errors[r])[moved])
-            counts[r] = np.maximum(1, np.bincount(interval[moved], minlength=times.size - 1))
-        return errors, counts
+            found.append((interval, np.diff(grid) > 0))
+        return found
 
     def _measured_rows(self) -> list[np.ndarray]:
         """Positions of each block's data among ``measured_times``."""

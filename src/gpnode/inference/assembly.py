@@ -27,10 +27,9 @@ from ..solvers import Status
 from ..storage import FORMAT
 from .gibbs import Lifted
 from .nuts import NUTS
-from .start import Start
+from .start import ACCURACY_DRAWS, Start, solver_errors
 
 _HARMLESS = 0.02  # nats
-_ACCURACY_DRAWS = 100
 
 
 @dataclass(frozen=True)
@@ -144,10 +143,8 @@ def _accuracy(problem: Problem, unconstrained: np.ndarray) -> dict[str, Any] | N
     """Compare log densities with those of a tight adaptive solve, on draws spread over the run."""
     if not problem.solver.follows_grid:
         return None
-    chosen = jnp.asarray(spread_out(unconstrained, _ACCURACY_DRAWS))
-    used, exact = (np.asarray(log_densities(p, chosen)[0]) for p in (problem, problem.tightly_solved()))
-    sound = np.isfinite(used)
-    difference = np.where(sound, exact, 0.0) - np.where(sound, used, 0.0)
+    chosen = spread_out(unconstrained, ACCURACY_DRAWS)
+    difference = solver_errors(problem, chosen)
     largest = float(np.abs(difference).max())
     # Weights that differ by so little cannot bias anything, whatever the shape of their tail.
     k = -np.inf if largest < _HARMLESS else pareto_k(difference)

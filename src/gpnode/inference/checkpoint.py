@@ -150,6 +150,13 @@ class Checkpoint:
         }
         write_arrays(self.folder / "start.npz", arrays)
 
+    def begin_again(self, start: Start, points: list[np.ndarray]) -> None:
+        """Forget the chains, and keep another start. Cut short in between, the run comes to this place again."""
+        for index in range(len(points)):
+            for path in (self._state(index), self._draws(index)):
+                path.unlink(missing_ok=True)
+        self.save_start(start, points)
+
     def load_start(self, model: Model, data: Observations) -> tuple[Start, list[np.ndarray]] | None:
         """What :meth:`save_start` kept; None if the search has not ended yet."""
         return load_start(self.folder, model, data)

@@ -11,6 +11,7 @@ from .chains import Sampler
 # Than the first goal, in steps of about a fifth.
 _LONGER = (1.0, 1.2, 1.4, 1.7, 2.0, 2.4, 2.8, 3.4, 4.0, 4.8, 5.6, 6.8, 8.0, 9.6, 11.2, 13.6, 16.0)
 _MODES_FROM = 4.0  # first goals: what looks like modes in a short run may be places chains are about to leave
+_LOOKS = (100, 400, 1000)
 _LEFT_OUT = (0.0, 0.125, 0.25, 0.5)  # parts of a run
 
 
@@ -19,6 +20,11 @@ def goals(settings: Sampler) -> tuple[int, ...]:
     if settings.draws is not None:
         return (settings.draws,)
     return tuple(int(settings.first_goal * factor) for factor in _LONGER)
+
+
+def looks(ends: tuple[int, ...]) -> tuple[int, ...]:
+    """Numbers of draws, before the first goal, at which to see whether the solver is accurate where chains are."""
+    return tuple(look for look in _LOOKS if 2 * look <= ends[0])
 
 
 def first_to_keep(draws: np.ndarray, first_goal: int) -> int | None:

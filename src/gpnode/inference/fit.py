@@ -20,12 +20,12 @@ from . import interrupts
 from .assembly import Laplace, Method, Sampled, assemble, from_chains, from_laplace
 from .chains import Chain, Sampler, run_chains, start_chains
 from .checkpoint import Checkpoint, check_same, load_start, new_run, read_chain, read_run
-from .enough import first_to_keep, goals
+from .enough import first_to_keep, goals, looks
 from .executors import ExecutorChoice, one_blas_thread
 from .gibbs import Lifted
 from .nuts import NUTS
 from .progress import Display
-from .start import Start, disperse, find_start, frames_of
+from .start import Start, disperse, find_start, frames_of, with_finer_steps
 from .traces import Trace
 
 _LONGEST_LIFTED = 1000  # measurements in a block
@@ -96,7 +96,7 @@ def run_fit(
             display.say("drawing from the approximation")
             sampled = from_laplace(start, method, chain_key)
         else:
-            sampled = _sample(start, points, method, chain_key, display, executor, kept)
+            start, sampled = _sample(start, points, method, chain_key, display, executor, kept)
         display.say("checking the solver's accuracy")
         return assemble(model, data, method, seed, start, sampled, time.perf_counter() - begun)
 
@@ -168,7 +168,8 @@ def _sample(
     display: Display,
     executor: ExecutorChoice,
     kept: Checkpoint | None,
-) -> Sampled:
+) -> tuple[Start, Sampled]:
+    """What chains leave behind, and the start they had: another one if the solver's steps had to be finer."""
     display.say("compiling the sampler")
     chains = start_chains(start.problem, frames_of(start, settings.chains), points, key, settings)
     if kept is not None:
@@ -177,13 +178,24 @@ def _sample(
     keep = _forget if kept is None else kept.keep
     complete, ends = True, goals(settings)
     try:
-        for goal in ends:
+        for goal in (*looks(ends), *ends):
 
             def show(chains: list[Chain], goal: int = goal) -> None:
-                display.chains(chains, settings, goal)
+                display.chains(chains, settings, max(goal, ends[0]))
 
             run_chains(start.problem, chains, settings, goal, show, executor, keep)
             rows = _first_rows([chain.trace for chain in chains], goal)
+            if goal < ends[-1]:
+                finer = with_finer_steps(start, np.stack([r["draw"] for r in rows]), settings.chains)
+                if finer is not None:
+                    display.say(
+                        "the solver's steps are too coarse where the chains went: beginning there with finer ones"
+                    )
+                    if kept is not None:
+                        kept.begin_again(*finer)
+                    return _sample(*finer, settings, key, display, executor, kept)
+            if goal not in ends:
+                continue
             skip = _first_to_keep(rows, ends)
             if skip is not None:
                 rows = [r[skip:] for r in rows]
@@ -194,7 +206,8 @@ def _sample(
             raise
         complete = False
         rows = _first_rows([chain.trace for chain in chains], goal)
-    return from_chains(rows, np.sum([c.warmup_failures for c in chains], axis=0), interrupted=not complete)
+    failures = np.sum([c.warmup_failures for c in chains], axis=0)
+    return start, from_chains(rows, failures, interrupted=not complete)
 
 
 def _first_rows(traces: Sequence[Trace], most: int) -> list[np.ndarray]:

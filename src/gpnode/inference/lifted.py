@@ -23,7 +23,7 @@ from jax import Array
 from ..factorise import Factors, factorise
 
 _MOST_ITERATIONS = 12
-_SHORT, _LOST = 0.03, 1e4  # steps of Newton's method after which it ends: with success or without
+_SHORT, _LOST = 0.5, 1e4  # steps of Newton's method after which it ends: with success or without
 # Distances, in units of the posterior's own width. The way back need only show that it leads to the same place.
 _SOLVED, _FOUND_BACK, _RETURNED = 1e-6, 1e-4, 1e-3
 

@@ -25,7 +25,7 @@ def settle(problem: Problem, start: np.ndarray, key: Array) -> np.ndarray:
     best, height = np.asarray(start), float(log_density(problem, jnp.asarray(start))[0])
     u = best
     for i in range(_ROUNDS):
-        u = _settle_rest(problem, _settle_path(problem, u, jax.random.fold_in(key, i)))
+        u = _settle_rest(problem, settle_path(problem, u, jax.random.fold_in(key, i)))
         reached = float(log_density(problem, jnp.asarray(u))[0])
         gain = reached - height
         if reached > height:
@@ -73,7 +73,7 @@ def _path_system(problem: Problem, u: Array, key: Array, x: Array) -> tuple[Arra
     return jnp.concatenate([at.r, x]), jnp.concatenate([at.slope, jnp.eye(x.size)]), at.status, place(x)
 
 
-def _settle_path(problem: Problem, u: np.ndarray, key: Array, most: int = 30) -> np.ndarray:
+def settle_path(problem: Problem, u: np.ndarray, key: Array, most: int = 30) -> np.ndarray:
     """Levenberg–Marquardt on the lifted residuals, given the rest."""
     at = jnp.asarray(u)
     x = np.asarray(_path_start(problem, at, key))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -11,15 +11,20 @@ import numpy as np
 from jax import Array
 
 from ..errors import StartError
+from ..posterior import spread_out
 from ..problem import STEP_TOLERANCE, Problem, log_densities, log_density
 from .frame import Frame
 from .laplace import Mode, find_mode
 from .search import Candidate, SearchResult, search
-from .settle import settle
+from .settle import settle, settle_path
 
 _MOST_MODES = 3
 _NEGLIGIBLE = 10.0  # a mode this many nats below the best (by Laplace evidence) is left out
 _ACCURATE = 0.02  # nats
+ACCURACY_DRAWS = 100
+_TOO_COARSE, _TOO_COARSE_PART = 0.1, 0.05  # nats, and the part of draws that may be off by more
+_MOST_NODES = 10_000  # of all trajectories; beyond, steps are not made finer
+_ASTRAY = 2.0  # nats per parameter
 _SAME_MODE = 3.0  # closer than this many standard deviations (per square root of dimension)
 
 
@@ -63,12 +68,12 @@ def find_start(problem: Problem, key: Array, say: Callable[[str], None]) -> Star
     modes.sort(key=lambda m: -m.log_evidence)
     best = modes[0]
     say("checking the solver's steps")
-    problem = _accurate_at(problem, best, key)
+    problem = _with_accurate_steps(problem, best, key)
     kept = tuple(m for m in modes if m.log_evidence > best.log_evidence - _NEGLIGIBLE)
     return Start(problem, kept[:_MOST_MODES], found)
 
 
-def _accurate_at(problem: Problem, mode: Mode, key: Array) -> Problem:
+def _with_accurate_steps(problem: Problem, mode: Mode, key: Array) -> Problem:
     """The problem on a grid whose log density is right at the mode and about it.
 
     Where neighbouring paths drift apart, errors of single steps grow, and their size alone does not tell enough.
@@ -76,15 +81,49 @@ def _accurate_at(problem: Problem, mode: Mode, key: Array) -> Problem:
     if not problem.solver.follows_grid:
         return problem
     z = 0.3 * np.asarray(jax.random.normal(key, (8, mode.centre.size)))
-    points = jnp.asarray(np.vstack([mode.centre, mode.centre + z @ mode.spread.T]))
-    exact = np.asarray(log_densities(problem.tightly_solved(), points)[0])
+    points = np.vstack([mode.centre, mode.centre + z @ mode.spread.T])
     for tolerance in STEP_TOLERANCE * 10.0 ** -np.arange(4):
-        problem = problem.with_steps_for(points[0], float(tolerance))
-        used = np.asarray(log_densities(problem, points)[0])
-        off = np.abs(used[np.isfinite(exact)] - exact[np.isfinite(exact)])
-        if np.all(off < _ACCURATE):
+        problem = problem.with_steps_for(jnp.asarray(mode.centre), float(tolerance))
+        off = np.abs(solver_errors(problem, points))
+        if np.all(off[np.isfinite(off)] < _ACCURATE):
             break
     return problem
+
+
+def solver_errors(problem: Problem, points: np.ndarray) -> np.ndarray:
+    """By how much a tight solve changes log densities (n,); -inf where it fails, zero where the usual one does."""
+    used, exact = (np.asarray(log_densities(p, jnp.asarray(points))[0]) for p in (problem, problem.tightly_solved()))
+    sound = np.isfinite(used)
+    return np.where(sound, exact, 0.0) - np.where(sound, used, 0.0)
+
+
+def with_finer_steps(start: Start, draws: np.ndarray, chains: int) -> tuple[Start, list[np.ndarray]] | None:
+    """If the solver's steps are too coarse where chains (chains, draws, size) went: finer ones, and points to begin at.
+
+    None if they are fine enough. The points are the ends of the chains, in the coordinates of their modes.
+    """
+    if not start.problem.solver.follows_grid:
+        return None
+    points = spread_out(draws, ACCURACY_DRAWS)
+    off = np.abs(solver_errors(start.problem, points))
+    if np.mean(off > _TOO_COARSE) <= _TOO_COARSE_PART or start.problem.nodes.size > _MOST_NODES:
+        return None
+    for factor in (2, 3, 4, 6, 8):
+        problem = start.problem.with_shorter_steps(factor)
+        if np.mean(np.abs(solver_errors(problem, points)) > _TOO_COARSE) <= _TOO_COARSE_PART:
+            break
+    finer = replace(start, problem=problem)
+    return finer, [
+        np.linalg.solve(frame.spread, _back_to_the_data(problem, u, i) - frame.centre)
+        for i, (frame, u) in enumerate(zip(frames_of(start, chains), draws[:, -1], strict=True))
+    ]
+
+
+def _back_to_the_data(problem: Problem, u: np.ndarray, index: int) -> np.ndarray:
+    """On finer steps paths run elsewhere, in the worst case away from the data: then match it to them again."""
+    settled = settle_path(problem, u, jax.random.key(index))
+    before, after = (float(log_density(problem, jnp.asarray(v))[0]) for v in (u, settled))
+    return settled if not before > after - _ASTRAY * u.size else u
 
 
 def _distinct(candidates: tuple[Candidate, ...]) -> list[Candidate]:
