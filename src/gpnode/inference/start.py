@@ -22,7 +22,9 @@ _MOST_MODES = 3
 _NEGLIGIBLE = 10.0  # a mode this many nats below the best (by Laplace evidence) is left out
 _ACCURATE = 0.02  # nats
 ACCURACY_DRAWS = 100
-_TOO_COARSE, _TOO_COARSE_PART = 0.1, 0.05  # nats, and the part of draws that may be off by more
+# Errors in nats that not more than a twentieth of the draws may exceed: of steps, and of those that replace them,
+# where chains may yet go to places in which errors grow faster.
+_TOO_COARSE, _FINE_ENOUGH, _ACCURATE_PART = 0.1, 0.01, 0.95
 _MOST_NODES = 10_000  # of all trajectories; beyond, steps are not made finer
 _ASTRAY = 2.0  # nats per parameter
 _SAME_MODE = 3.0  # closer than this many standard deviations (per square root of dimension)
@@ -105,12 +107,15 @@ def with_finer_steps(start: Start, draws: np.ndarray, chains: int) -> tuple[Star
     if not start.problem.solver.follows_grid:
         return None
     points = spread_out(draws, ACCURACY_DRAWS)
-    off = np.abs(solver_errors(start.problem, points))
-    if np.mean(off > _TOO_COARSE) <= _TOO_COARSE_PART or start.problem.nodes.size > _MOST_NODES:
+
+    def error(problem: Problem) -> float:
+        return float(np.quantile(np.abs(solver_errors(problem, points)), _ACCURATE_PART))
+
+    if error(start.problem) < _TOO_COARSE or start.problem.nodes.size > _MOST_NODES:
         return None
     for factor in (2, 3, 4, 6, 8):
         problem = start.problem.with_shorter_steps(factor)
-        if np.mean(np.abs(solver_errors(problem, points)) > _TOO_COARSE) <= _TOO_COARSE_PART:
+        if error(problem) < _FINE_ENOUGH:
             break
     finer = replace(start, problem=problem)
     return finer, [

@@ -12,19 +12,27 @@ from typing import Any
 
 import numpy as np
 
-from .. import plots
+from .. import kernels, plots
 from ..data import Observations
 from ..dynamics import Dictionary, polynomial
 from ..errors import DataError
 from ..forecast import Forecast, forecast
-from ..inference import fit
+from ..inference import Lifted, fit
 from ..model import Model
 from ..posterior import Posterior
+from ..priors import LogNormal
 from . import results
 
 STATES = ("x1", "x2", "x3")
-MISSING = slice(33, 48)
-"""Frames (counted from zero) left out of the fit."""
+MISSING = (33, 48)
+"""First frame (counted from zero) left out of the fit, and the first that is not."""
+PROCESSES: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "short": {"kernel": kernels.SquaredExponential(length_scale=LogNormal(-2.0, 0.5))},
+    "matern": {"kernel": kernels.Matern32()},
+    "short-matern": {"kernel": kernels.Matern32(length_scale=LogNormal(-2.0, 0.5))},
+}
+"""Priors of the Gaussian process by name; lengths are in units of the record."""
 _LEFT_OUT = ("hand", "fingers", "thumb", "toes")  # of both sides
 _EVERY = 4
 
@@ -39,11 +47,17 @@ class Recording:
     poses: np.ndarray
     latent: np.ndarray
     back: np.ndarray
+    gap: tuple[int, int] = MISSING
+
+    @property
+    def missing(self) -> np.ndarray:
+        """Frames whose prediction is judged."""
+        return np.arange(*self.gap)
 
     @property
     def seen(self) -> np.ndarray:
-        """Frames the model is fitted to."""
-        return np.setdiff1d(np.arange(len(self.poses)), np.arange(MISSING.start, MISSING.stop))
+        """Frames the model is fitted to: never those the paper leaves out, whichever gap is judged."""
+        return np.setdiff1d(np.arange(len(self.poses)), [*self.missing, *range(*MISSING)])
 
     def observations(self) -> Observations:
         """The latent states of the seen frames; time is counted in frames."""
@@ -76,55 +90,72 @@ def read_amc(path: str | Path) -> np.ndarray:
     return np.array(frames)
 
 
-def record(path: str | Path, leak_free: bool = False) -> Recording:
+def record(path: str | Path, leak_free: bool = False, gap: tuple[int, int] = MISSING) -> Recording:
     """Every fourth frame; root positions as differences; centred; three principal components.
 
-    With ``leak_free`` the mean and the components come from the seen frames only.
+    With ``leak_free`` the mean and the components do not come from frames that the paper leaves out.
     """
     frames = read_amc(path)
     poses = frames[: len(frames) // _EVERY * _EVERY : _EVERY].copy()
     poses[:-1, :3] = np.diff(poses[:, :3], axis=0)
     poses[-1, :3] = poses[-2, :3]
-    basis = np.delete(poses, MISSING, axis=0) if leak_free else poses
+    basis = np.delete(poses, slice(*MISSING), axis=0) if leak_free else poses
     poses, basis = poses - basis.mean(axis=0), basis - basis.mean(axis=0)
     values, vectors = np.linalg.eigh(np.cov(basis.T))
     values, vectors = values[::-1][:3], vectors[:, ::-1][:, :3]
     vectors = vectors * np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(3)])
-    return Recording(poses, poses @ vectors / np.sqrt(values), (vectors * np.sqrt(values)).T)
+    return Recording(poses, poses @ vectors / np.sqrt(values), (vectors * np.sqrt(values)).T, gap)
 
 
-def model(recording: Recording, case: str) -> Model:
+def model(recording: Recording, case: str, process: str = "paper") -> Model:
     """The paper's dictionaries: ``"A"`` has products of different states, ``"B"`` their squares too."""
     libraries = {"A": polynomial(1, cross=2, constant=True), "B": polynomial(2, constant=True)}
     if case not in libraries:
         raise ValueError(f"case must be A or B; got {case!r}.")
+    if process not in PROCESSES:
+        raise ValueError(f"process must be one of {', '.join(PROCESSES)}; got {process!r}.")
     start = {s: float(recording.latent[0, i]) for i, s in enumerate(STATES)}
-    return Model(Dictionary(STATES, libraries[case]), initial=start)
+    return Model(Dictionary(STATES, libraries[case]), initial=start, **PROCESSES[process])
 
 
 def run(
-    output: Path, amc: Path, case: str = "A", seed: int = 0, leak_free: bool = False, progress: bool = True
+    output: Path,
+    amc: Path,
+    case: str = "A",
+    seed: int = 0,
+    leak_free: bool = False,
+    process: str = "paper",
+    gap: tuple[int, int] = MISSING,
+    draws: int | None = None,
+    progress: bool = True,
 ) -> dict[str, Any]:
     """Fit from cold, and measure errors in the space of poses for each mode and for all; results go into ``output``."""
     output.mkdir(parents=True, exist_ok=True)
-    recording = record(amc, leak_free=leak_free)
-    posterior = fit(model(recording, case), recording.observations(), seed=seed, progress=progress)
+    recording = record(amc, leak_free=leak_free, gap=gap)
+    described = model(recording, case, process)
+    posterior = fit(described, recording.observations(), method=Lifted(draws=draws), seed=seed, progress=progress)
     posterior.save(output / "posterior.nc")
     results.save_table(output, posterior)
-    modes = posterior.modes()
+    found_modes, modes = posterior.find_modes(), posterior.modes()
     found: dict[str, Any] = {
         "study": "human-motion",
         "case": case,
         "leak_free": leak_free,
+        "process": process,
+        "gap": list(gap),
         "seed": seed,
         "convergence": results.convergence(posterior),
         "floor_of_three_components": {
             "seen": recording.rmse(recording.latent[recording.seen], recording.seen),
-            "missing": recording.rmse(recording.latent[MISSING], np.arange(MISSING.start, MISSING.stop)),
+            "missing": recording.rmse(recording.latent[recording.missing], recording.missing),
         },
         "log_evidence_of_starts": [m["log_evidence"] for m in posterior.record["start"]["modes"]],
         "all": evaluate(posterior, recording),
-        "modes": [{"convergence": results.convergence(m), **evaluate(m, recording)} for m in modes if len(modes) > 1],
+        "modes": [
+            {"weight": weight, "standard_error": error, **results.agreement(mode), **evaluate(mode, recording)}
+            for mode, weight, error in zip(modes, found_modes.weights, found_modes.weight_errors, strict=True)
+            if len(modes) > 1
+        ],
     }
     frames = np.arange(len(recording.poses), dtype=float)
     dense = np.linspace(0.0, frames[-1], 4 * len(frames) - 3)
@@ -144,7 +175,6 @@ def evaluate(posterior: Posterior, recording: Recording) -> dict[str, Any]:
     frames = np.arange(len(recording.poses))
     plain = forecast(posterior, frames.astype(float))
     noisy = forecast(posterior, frames.astype(float), noise=True)
-    missing = np.arange(MISSING.start, MISSING.stop)
     return {
         part: {
             "rmse_per_draw": _per_draw(plain, recording, chosen),
@@ -154,7 +184,7 @@ def evaluate(posterior: Posterior, recording: Recording) -> dict[str, Any]:
             "coverage_95": _latent_coverage(plain, recording, chosen),
             "coverage_95_with_noise": _latent_coverage(noisy, recording, chosen),
         }
-        for part, chosen in (("seen", recording.seen), ("missing", missing))
+        for part, chosen in (("seen", recording.seen), ("missing", recording.missing))
     }
 
 

@@ -36,18 +36,26 @@ def _plain(value: Any) -> Any:
 
 def convergence(posterior: Posterior) -> dict[str, Any]:
     """The figures a verdict stands on, over all inferred numbers."""
-    every = [values for _, values in posterior.scalars()]
     verdict = posterior.diagnose()
     return {
         "converged": verdict.converged,
+        "headline": verdict.headline,
         "verdict": str(verdict).splitlines(),
+        **agreement(posterior),
+        "seconds": posterior.record["seconds"],
+        "failed_solves": posterior.record["solver_failures"],
+    }
+
+
+def agreement(posterior: Posterior) -> dict[str, Any]:
+    """How far chains agree, and how many draws there are, over all inferred numbers."""
+    every = [values for _, values in posterior.scalars()]
+    return {
         "worst_rhat": max(rank_rhat(v) for v in every),
         "least_bulk_ess": min(bulk_ess(v) for v in every),
         "least_tail_ess": min(tail_ess(v) for v in every),
         "divergences": int(posterior.stats["diverging"].sum()),
         "draws": posterior.num_draws,
-        "seconds": posterior.record["seconds"],
-        "failed_solves": posterior.record["solver_failures"],
     }
 
 
