@@ -43,6 +43,17 @@ def test_a_leak_free_recording_does_not_look_at_missing_frames(tmp_path):
     leaky, clean = human_motion.record(path), human_motion.record(path, leak_free=True)
     assert np.abs(clean.poses[clean.seen].mean(axis=0)).max() < 1e-10
     assert np.abs(leaky.poses[leaky.seen].mean(axis=0)).max() > 1.0
+    elsewhere = human_motion.record(path, gap=(10, 20))
+    assert set(elsewhere.seen) == set(clean.seen) - set(range(10, 20))
+    assert elsewhere.missing.tolist() == list(range(10, 20))
+
+
+def test_processes_are_named(tmp_path):
+    recording = human_motion.Recording(np.zeros((60, 5)), np.ones((60, 3)), np.ones((3, 5)))
+    for name in human_motion.PROCESSES:
+        assert human_motion.model(recording, "A", name).describe() != {}
+    with pytest.raises(ValueError, match="one of paper"):
+        human_motion.model(recording, "A", "other")
 
 
 @pytest.mark.parametrize(

@@ -160,8 +160,11 @@ def running_apart() -> Start:
     return find_start(gn.bind(*on_the_edge()), jax.random.key(0), lambda stage: None)
 
 
-@pytest.mark.parametrize(("with_path", "least", "most"), [(True, 0.95, 1.0), (False, 0.0, 0.4)])
-def test_moves_land_where_paths_run_apart(running_apart, with_path, least, most):
+@pytest.mark.parametrize(
+    ("with_path", "angle", "least", "most"),
+    [(True, 0.4, 0.95, 1.0), (True, 0.05, 0.95, 1.0), (False, 0.4, 0.0, 0.4)],
+)
+def test_moves_land_where_paths_run_apart(running_apart, with_path, angle, least, most):
     """With the path's states among the unknowns. Solving from the start alone does not get there."""
     problem, u = running_apart.problem, jnp.asarray(running_apart.modes[0].centre)
 
@@ -171,7 +174,7 @@ def test_moves_land_where_paths_run_apart(running_apart, with_path, least, most)
         if not with_path:
             surface = surface._replace(correct=lambda x, path: surface.evaluate(x))
         at = surface.point(x)
-        return lifted.move(surface, at, key, jnp.asarray(0.4), jnp.asarray(1)), jnp.linalg.norm(at.slope)
+        return lifted.move(surface, at, key, jnp.asarray(angle), jnp.asarray(1)), jnp.linalg.norm(at.slope)
 
     moved, magnified = zip(*(move(jax.random.key(i)) for i in range(60)), strict=True)
     assert min(magnified) > 1e7

@@ -20,10 +20,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ..factorise import Factors, factorise
+from ..factorise import factorise
 
 _MOST_ITERATIONS = 12
-_SHORT, _LOST = 0.5, 1e4  # steps of Newton's method after which it ends: with success or without
+_SHORT, _LOST = 0.5, 1e7  # steps of Newton's method after which it ends: with success or without
 # Distances, in units of the posterior's own width. The way back need only show that it leads to the same place.
 _SOLVED, _FOUND_BACK, _RETURNED = 1e-6, 1e-4, 1e-3
 
@@ -48,16 +48,16 @@ class Local(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A place ``x`` (n,) on the surface.
+    """A place ``x`` (n,) on the surface, whose metric is 1 + slope' slope.
 
-    ``metric`` (n, n) = 1 + slope' slope, with its factors, ``excess`` and ``push`` the log density beyond the
-    standard normal one and its gradient.
+    ``whitener`` (n, n) makes the metric the identity, ``log_det`` is the logarithm of its determinant; ``excess`` and
+    ``push`` are the log density beyond the standard normal one and its gradient.
     """
 
     x: Array
     local: Local
-    metric: Array
-    factors: Factors
+    whitener: Array
+    log_det: Array
     excess: Array
     push: Array
 
@@ -75,17 +75,23 @@ class Point(NamedTuple):
 
     @property
     def sound(self) -> Array:
-        return (self.status == 0) & jnp.isfinite(self.excess) & jnp.isfinite(self.factors.log_det)
+        return (self.status == 0) & jnp.isfinite(self.excess) & jnp.isfinite(self.log_det)
 
     def potential(self) -> Array:
         """Minus the log density on the surface, whose area element is sqrt(det(metric))."""
-        return 0.5 * (self.x @ self.x + self.r @ self.r + self.factors.log_det) - self.excess
+        return 0.5 * (self.x @ self.x + self.r @ self.r + self.log_det) - self.excess
+
+    # The metric itself is not kept: its condition is the square of the slope's, which may be a million.
 
     def kinetic(self, v: Array) -> Array:
-        return 0.5 * v @ self.metric @ v
+        along = self.slope @ v
+        return 0.5 * (v @ v + along @ along)
+
+    def apply_metric(self, v: Array) -> Array:
+        return v + (self.slope @ v) @ self.slope
 
     def solve_metric(self, b: Array) -> Array:
-        return (self.factors.whitener @ b) @ self.factors.whitener  # more exact than by the inverse
+        return (self.whitener @ b) @ self.whitener
 
 
 class Surface(NamedTuple):
@@ -101,13 +107,24 @@ class Surface(NamedTuple):
 
     def point(self, x: Array) -> Point:
         local = self.evaluate(x)
-        metric = jnp.eye(x.size) + local.slope.T @ local.slope
-        return Point(x, local, metric, factorise(metric), *self.excess(x))
+        return Point(x, local, *_whiten(local.slope), *self.excess(x))
+
+
+def _whiten(slope: Array) -> tuple[Array, Array]:
+    """W with W (1 + slope' slope) W' = 1, and the log determinant of what is whitened.
+
+    By Cholesky's factorisation, twice: the second time of what the first has made all but the identity. That is as
+    exact as an orthogonal decomposition of the slope.
+    """
+    rough = factorise(jnp.eye(slope.shape[1]) + slope.T @ slope)
+    nearly = slope @ rough.whitener.T
+    rest = factorise(rough.whitener @ rough.whitener.T + nearly.T @ nearly)
+    return rest.whitener @ rough.whitener, rough.log_det + rest.log_det
 
 
 def draw_velocity(at: Point, key: Array) -> Array:
     """Standard normal in the tangent space."""
-    return jax.random.normal(key, at.x.shape) @ at.factors.whitener
+    return jax.random.normal(key, at.x.shape) @ at.whitener
 
 
 class Landing(NamedTuple):
@@ -120,7 +137,7 @@ class Landing(NamedTuple):
 
 def rotate(surface: Surface, at: Point, v: Array, angle: Array, tolerance: float = _SOLVED) -> Landing:
     """Rotate by ``angle`` and come back to the surface."""
-    wanted = jnp.cos(angle) * (at.x + at.slope.T @ at.r) + jnp.sin(angle) * (at.metric @ v)
+    wanted = jnp.cos(angle) * (at.x + at.slope.T @ at.r) + jnp.sin(angle) * at.apply_metric(v)
     return _land(surface, at, wanted, tolerance)
 
 
@@ -139,7 +156,7 @@ def _land(surface: Surface, at: Point, wanted: Array, tolerance: float) -> Landi
     """
 
     def mismatch(x: Array, r: Array, status: Array) -> Mismatch:
-        gap = at.factors.whitener @ (x + r @ at.slope - wanted)
+        gap = at.whitener @ (x + r @ at.slope - wanted)
         size = jnp.sqrt(gap @ gap)
         return Mismatch(gap, jnp.where((status == 0) & jnp.isfinite(size), size, jnp.inf), status.astype(int))
 
@@ -148,11 +165,11 @@ def _land(surface: Surface, at: Point, wanted: Array, tolerance: float) -> Landi
 
     def with_path() -> Landing:
         near = _newton(surface, at, wanted)
-        finished = _broyden(value, at.factors.whitener, near.x, value(near.x), near.inverse, tolerance)
+        finished = _broyden(value, at.whitener, near.x, value(near.x), near.inverse, tolerance)
         return finished._replace(status=jnp.where(near.status == 0, finished.status, near.status))
 
     here = mismatch(at.x, at.r, at.status)
-    easily = _broyden(value, at.factors.whitener, at.x, here, jnp.eye(at.x.size), tolerance)
+    easily = _broyden(value, at.whitener, at.x, here, jnp.eye(at.x.size), tolerance)
     return jax.lax.cond(easily.solved, lambda: easily, with_path)
 
 
@@ -209,7 +226,7 @@ def _newton(surface: Surface, at: Point, wanted: Array) -> Near:
     distance. Each interval of the path by itself is well-behaved, and so are the equations that say how
     they join up.
     """
-    whitener = at.factors.whitener
+    whitener = at.whitener
     start = at.slope @ whitener.T
 
     def body(carry: Any) -> Any:
@@ -227,7 +244,9 @@ def _newton(surface: Surface, at: Point, wanted: Array) -> Near:
     def unfinished(carry: Any) -> Array:
         i, _, local, step, _ = carry
         size = jnp.sqrt(step @ step)
-        return (i < _MOST_ITERATIONS) & (size > _SHORT) & (size < _LOST) & (local.status == 0)
+        # The first step is as long as the rotation, and says nothing of how far off its end is.
+        far = (i == 0) | (size > _SHORT)
+        return (i < _MOST_ITERATIONS) & far & (size < _LOST) & (local.status == 0)
 
     first = (jnp.asarray(0), at.x, at.local, missing(at.x, at.local), jnp.eye(at.x.size))
     _, x, local, step, inverse = jax.lax.while_loop(unfinished, body, first)
