@@ -85,7 +85,7 @@ def _with_accurate_steps(problem: Problem, mode: Mode, key: Array) -> Problem:
     z = 0.3 * np.asarray(jax.random.normal(key, (8, mode.centre.size)))
     points = np.vstack([mode.centre, mode.centre + z @ mode.spread.T])
     for tolerance in STEP_TOLERANCE * 10.0 ** -np.arange(4):
-        problem = problem.with_steps_for(jnp.asarray(mode.centre), float(tolerance))
+        problem = problem.with_steps_for(jnp.asarray(points), float(tolerance))
         off = np.abs(solver_errors(problem, points))
         if np.all(off[np.isfinite(off)] < _ACCURATE):
             break
@@ -113,8 +113,8 @@ def with_finer_steps(start: Start, draws: np.ndarray, chains: int) -> tuple[Star
 
     if error(start.problem) < _TOO_COARSE or start.problem.nodes.size > _MOST_NODES:
         return None
-    for factor in (2, 3, 4, 6, 8):
-        problem = start.problem.with_shorter_steps(factor)
+    for tolerance in STEP_TOLERANCE * 10.0 ** -np.arange(0.0, 5.0, 0.5):
+        problem = start.problem.with_steps_for(jnp.asarray(points[::5]), float(tolerance))
         if error(problem) < _FINE_ENOUGH:
             break
     finer = replace(start, problem=problem)

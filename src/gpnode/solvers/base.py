@@ -110,10 +110,6 @@ class Solver(eqx.Module):
         """The same backend for a grid on which steps err by about ``step_error``."""
         return self
 
-    def with_shorter_steps(self, factor: int) -> Solver:
-        """The same backend for a grid with ``factor`` steps in place of each."""
-        return self
-
     def controlled(self, step_error: float) -> Solver:
         """A backend that keeps the error of a step to about ``step_error`` by itself, whatever the times."""
         return self

@@ -116,18 +116,15 @@ def _increment(slopes: list[Array], weights: Sequence[float] | np.ndarray) -> Ar
     return sum(w * k for w, k in zip(weights, slopes, strict=False) if w)  # type: ignore[return-value]
 
 
-def local_errors(vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Array:
-    """Largest embedded error estimate over the states, for each interval of ``ts``; NaN after a blow-up."""
+def local_errors(vector_field: VectorField, params: Any, xs: Array, ts: Array) -> Array:
+    """Largest embedded error over the states, of steps from each of ``xs`` (times, states) to the next time."""
 
-    def step(x: Array, interval: tuple[Array, Array]) -> tuple[Array, Array]:
-        t, h = interval
+    def step(x: Array, t: Array, h: Array) -> Array:
         slopes = _stages(vector_field, params, t, h, x)
-        advanced = x + h * _increment(slopes, WEIGHTS)
-        slopes.append(vector_field(t + h, advanced, params))
-        return advanced, jnp.max(jnp.abs(h * _increment(slopes, ERROR)))
+        slopes.append(vector_field(t + h, x + h * _increment(slopes, WEIGHTS), params))
+        return jnp.max(jnp.abs(h * _increment(slopes, ERROR)))
 
-    _, errors = jax.lax.scan(step, x0, (ts[:-1], jnp.diff(ts)))
-    return errors
+    return jax.vmap(step)(xs[:-1], ts[:-1], jnp.diff(ts))
 
 
 def refine(counts: np.ndarray, errors: np.ndarray, tolerance: float) -> np.ndarray:

@@ -82,9 +82,6 @@ class Native(Solver):
         # density has small jumps, which are harmless where they are rare.
         return dataclasses.replace(self, tolerance=10.0 * step_error)
 
-    def with_shorter_steps(self, factor: int) -> Native:
-        return dataclasses.replace(self, tolerance=self.tolerance / factor**5)  # the order of the error estimate
-
     def controlled(self, step_error: float) -> Native:
         return dataclasses.replace(self, tolerance=step_error)
 
