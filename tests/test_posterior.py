@@ -237,7 +237,7 @@ def test_modes_that_chains_visit_by_turns_have_weights(posterior):
 
 def test_places_that_chains_only_left_are_no_modes(posterior):
     found = with_draws(posterior, visits([[9.0, 0, 0, 0], [9.0, 0, 0, 0], [0.0, 0, 0, 0], [0.0, 0, 0, 0]], 1000))
-    assert not found.find_modes().lasting
+    assert found.find_modes().count == 1
     assert "chains agree" in failed(found)
     assert "one mode" not in failed(found)
 
@@ -249,6 +249,16 @@ def test_one_slow_mode_is_not_taken_for_two(memory):
     for t in range(1, 4000):
         draws[:, t] = memory * draws[:, t - 1] + np.sqrt(1.0 - memory**2) * draws[:, t]
     assert find_modes(draws).count == 1
+
+
+def test_the_way_to_modes_belongs_to_none():
+    draws = visits([[20.0, 0, 0, 0], [20.0, 9, 9, 9], [0.0, 0, 9, 9], [9.0, 9, 9, 0]], 1000)[:, :, None]
+    found = find_modes(draws)
+    assert found.count == 2
+    assert 2 <= found.switches <= 3  # averages pass through levels between
+    assert (found.labels[:2, :900] == -1).all()
+    assert found.weights == pytest.approx([0.5, 0.5], abs=0.02)
+    assert (found.of(draws, 0) < 15.0).all()
 
 
 def test_three_modes_are_found():

@@ -90,18 +90,34 @@ def _compared(found: dict[str, Any]) -> list[list[str]]:
     """One study as rows: ours first, then others. Errors are root mean squares of the mean path."""
     name = found["study"] + (f" {found['case']}" if "case" in found else "")
     runs = found.get("runs", [found])
-    ours = ["gpnode", _overall([run["convergence"] for run in runs]), _errors(found)]
+    variant = _variant(found)
+    ours = [f"gpnode{variant}", _overall([run["convergence"] for run in runs]), _errors(found)]
+    if variant:
+        return [[name, *ours]]
     sindy = found.get("summary", {}).get("sindy_case_1_median_rmse", {})
     variants = [[f"SINDy, {variant}", "", _pair(rmse)] for variant, rmse in sindy.items()]
     return [[name, *row] for row in [ours, *variants, *_OTHERS.get(name, [])]]
 
 
+def _variant(found: dict[str, Any]) -> str:
+    """What a run does otherwise than the paper."""
+    process = found.get("process", "paper")
+    said = [f"process {process}"] if process != "paper" else []
+    said += ["components from seen frames"] if found.get("leak_free") else []
+    return f" ({', '.join(said)})" if said else ""
+
+
 def _overall(runs: list[dict[str, Any]]) -> str:
     worst, least = max(r["worst_rhat"] for r in runs), min(r["least_bulk_ess"] for r in runs)
-    converged = "yes" if all(r["converged"] for r in runs) else "no"
+    converged = "yes" if all(r["converged"] for r in runs) else _word(runs[0])
     return f"{converged}: R-hat {worst:.3f}, ESS {least:.0f}" + (
         f" over {len(runs)} data sets" if len(runs) > 1 else ""
     )
+
+
+def _word(run: dict[str, Any]) -> str:
+    """How a run that did not converge as a whole was judged."""
+    return "several modes" if run.get("headline", "").startswith("SEVERAL MODES") else "no"
 
 
 def _errors(found: dict[str, Any]) -> str:
@@ -119,7 +135,7 @@ def _pair(numbers: Iterable[float]) -> str:
 
 def _runs(found: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """Each fit of a study with a name: by data set, by case, by mode."""
-    title = found["study"] + (f", case {found['case']}" if "case" in found else "")
+    title = found["study"] + (f", case {found['case']}" if "case" in found else "") + _variant(found)
     if "runs" in found:
         rows = [
             (f"{title}, data {run['seed']}", {k: v for k, v in run.items() if k != "sindy"}) for run in found["runs"]
@@ -132,7 +148,7 @@ def _convergence(name: str, run: dict[str, Any]) -> list[str]:
     found = run.get("convergence")
     if not found:
         return []
-    verdict = "converged" if found["converged"] else "not converged"
+    verdict = "converged" if found["converged"] else _word(found).replace("no", "not converged")
     keys = ("worst_rhat", "least_bulk_ess", "least_tail_ess", "divergences", "seconds")
     return [name, verdict, *(_number(found.get(k), 4) for k in keys)]
 
@@ -195,6 +211,8 @@ def main(folders: list[str]) -> None:
     for folder in map(Path, folders):
         found = json.loads((folder / "results.json").read_text(encoding="utf-8"))
         name = "-".join(str(found[k]) for k in ("study", "case") if k in found)
+        name += f"-{found['process']}" if found.get("process", "paper") != "paper" else ""
+        name += "-leak-free" if found.get("leak_free") else ""
         shutil.copyfile(folder / "results.json", _KEPT / f"{name}.json")
         print(f"kept: docs/results/{name}.json")
     benchmark = _ROOT / "benchmarks" / "results.json"

@@ -95,9 +95,8 @@ def diagnose(posterior: Posterior) -> Verdict:
 def _sample_checks(posterior: Posterior) -> list[Check]:
     scalars = dict(posterior.scalars())
     modes = posterior.find_modes()
-    apart = modes.count > 1 and modes.lasting
-    parts = [(modes.of(v, mode), n) for n, v in scalars.items() for mode in modes.main] if apart else []
-    parts = parts or [(v, n) for n, v in scalars.items()]
+    apart = modes.count > 1
+    parts = [(modes.of(v, mode), n) for n, v in scalars.items() for mode in modes.main]
     diverging = posterior.stats["diverging"].to_numpy()
     worst_rhat, at_rhat = max((rank_rhat(v), n) for v, n in parts)
     bulk, at_bulk, slowest = min((bulk_ess(v), n, v.size / max(bulk_ess(v), 1.0)) for v, n in parts)

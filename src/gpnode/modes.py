@@ -24,7 +24,7 @@ _PIECES = 4
 
 @dataclass(frozen=True)
 class Modes:
-    """``labels`` (chains, draws): the mode each draw belongs to, 0 for the most visited one."""
+    """``labels`` (chains, draws): the mode each draw belongs to, 0 for the most visited one; -1 on the way to one."""
 
     labels: np.ndarray
 
@@ -35,12 +35,13 @@ class Modes:
     @property
     def switches(self) -> int:
         """How often chains went from one mode to another."""
-        return int(np.sum(np.diff(self.labels, axis=1) != 0))
+        return int(np.sum((np.diff(self.labels, axis=1) != 0) & (self.labels[:, :-1] >= 0) & (self.labels[:, 1:] >= 0)))
 
     @property
     def weights(self) -> np.ndarray:
-        """Part of the draws in each mode (modes,)."""
-        return np.bincount(self.labels.ravel(), minlength=self.count) / self.labels.size
+        """Part of the draws in each mode (modes,), of those in any."""
+        counts = np.bincount(self.labels[self.labels >= 0], minlength=self.count)
+        return counts / counts.sum()
 
     @property
     def weight_errors(self) -> np.ndarray:
@@ -55,12 +56,6 @@ class Modes:
         """Modes that can be judged by themselves: not those hardly ever visited."""
         return [mode for mode, weight in enumerate(self.weights) if weight >= _NEGLIGIBLE]
 
-    @property
-    def lasting(self) -> bool:
-        """Whether each mode was come to from another, or a chain ends in it: others are mere places of departure."""
-        arrived = self.labels[:, 1:][np.diff(self.labels, axis=1) != 0]
-        return set(range(self.count)) <= {*arrived.tolist(), *self.labels[:, -1].tolist()}
-
     def positions(self, mode: int) -> tuple[np.ndarray, np.ndarray]:
         """Chain and draw (pieces, draws) of the draws in a mode, cut into pieces that take the place of chains."""
         chain, draw = np.nonzero(self.labels == mode)
@@ -74,7 +69,10 @@ class Modes:
 
 
 def find_modes(draws: np.ndarray) -> Modes:
-    """Tell modes apart by draws (chains, draws, size) of the unconstrained vector; one mode if chains agree."""
+    """Tell modes apart by draws (chains, draws, size) of the unconstrained vector; one mode if chains agree.
+
+    A mode is a place that chains come to from another, or in which one ends; where they only left is none.
+    """
     labels = np.zeros(draws.shape[:2], dtype=int)
     spread = 1.5 * np.median(np.abs(draws - np.median(draws, axis=(0, 1))), axis=(0, 1))
     moving = spread > 0
@@ -93,8 +91,14 @@ def find_modes(draws: np.ndarray) -> Modes:
             new = labels.max() + 1
             labels[upper] = new
             unsplit += [mode, new]
-    order = np.argsort(-np.bincount(labels.ravel()), kind="stable")
-    return Modes(np.argsort(order)[labels])
+    arrived = labels[:, 1:][np.diff(labels, axis=1) != 0]
+    lasting = np.unique(np.concatenate([arrived, labels[:, -1]]))
+    if lasting.size < 2:
+        return Modes(np.zeros_like(labels))
+    by_size = lasting[np.argsort(-np.bincount(labels.ravel())[lasting], kind="stable")]
+    new = np.full(labels.max() + 1, -1)
+    new[by_size] = np.arange(by_size.size)
+    return Modes(new[labels])
 
 
 def _upper_level(values: np.ndarray, chosen: np.ndarray, lag: int) -> np.ndarray | None:

@@ -47,4 +47,4 @@ def first_to_keep(draws: np.ndarray, first_goal: int) -> int | None:
 
 def _agree_within_modes(draws: np.ndarray) -> bool:
     modes = find_modes(draws)
-    return modes.count > 1 and modes.lasting and all(agree(modes.of(draws, mode)) for mode in modes.main)
+    return modes.count > 1 and all(agree(modes.of(draws, mode)) for mode in modes.main)
