@@ -257,8 +257,8 @@ def test_the_way_to_modes_belongs_to_none():
     assert found.count == 2
     assert 2 <= found.switches <= 3  # averages pass through levels between
     assert (found.labels[:2, :900] == -1).all()
-    assert found.weights == pytest.approx([0.5, 0.5], abs=0.02)
-    assert (found.of(draws, 0) < 15.0).all()
+    assert found.weights == pytest.approx([8 / 14, 6 / 14], abs=0.02)
+    assert np.mean(found.of(draws, 0) > 15.0) < 0.01
 
 
 def test_three_modes_are_found():
