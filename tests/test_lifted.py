@@ -197,6 +197,7 @@ def test_steps_are_made_finer_where_chains_went(running_apart):
     assert np.abs(mode.spread @ points[1] + mode.centre - draws[1, -1]).max() < 1e-3
 
 
+@pytest.mark.slow
 def test_a_run_on_coarse_steps_begins_again_on_finer_ones(tmp_path, monkeypatch):
     """And where it ends does not depend on whether it was interrupted after that."""
     monkeypatch.setattr("gpnode.inference.start._with_accurate_steps", lambda problem, mode, key: coarse(problem))
