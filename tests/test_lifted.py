@@ -46,13 +46,11 @@ def always(x):
 def surface_of(residuals, excess, status=always) -> lifted.Surface:
     """A surface without a path behind it."""
 
-    def evaluate(x):
+    def evaluate(x, path=None):
         path, by_input, inputs_by_x = jnp.zeros((1, 1, 1)), jnp.zeros((1, 1, 1, 1)), jnp.zeros((1, 1, x.size))
         return lifted.Local(residuals(x), jax.jacfwd(residuals)(x), path, by_input, inputs_by_x, status(x))
 
-    return lifted.Surface(
-        lambda x: (residuals(x), status(x)), evaluate, lambda x, path: evaluate(x), jax.value_and_grad(excess)
-    )
+    return lifted.Surface(lambda x: (residuals(x), status(x)), evaluate, jax.value_and_grad(excess))
 
 
 def sample(surface: lifted.Surface, angle: float, rotations: int, count: int = 60_000):
@@ -172,7 +170,7 @@ def test_moves_land_where_paths_run_apart(running_apart, with_path, angle, least
     def move(key):
         surface, x, _ = path_given_rest(problem, u, whiteners_of(problem, u), key)
         if not with_path:
-            surface = surface._replace(correct=lambda x, path: surface.evaluate(x))
+            surface = surface._replace(evaluate=lambda x, path=None, own=surface.evaluate: own(x))
         at = surface.point(x)
         return lifted.move(surface, at, key, jnp.asarray(angle), jnp.asarray(1)), jnp.linalg.norm(at.slope)
 

@@ -223,7 +223,7 @@ def test_modes_that_chains_visit_by_turns_have_weights(posterior):
     found = with_draws(posterior, visits(levels, 500))
     assert failed(found) == {"one mode"}
     assert "an estimate" in found.diagnose().headline
-    modes = found.find_modes()
+    modes = found.visits
     assert modes.count == 2
     assert modes.switches == 16
     assert modes.weights == pytest.approx([0.8, 0.2], abs=0.01)
@@ -237,7 +237,7 @@ def test_modes_that_chains_visit_by_turns_have_weights(posterior):
 
 def test_places_that_chains_only_left_are_no_modes(posterior):
     found = with_draws(posterior, visits([[9.0, 0, 0, 0], [9.0, 0, 0, 0], [0.0, 0, 0, 0], [0.0, 0, 0, 0]], 1000))
-    assert found.find_modes().count == 1
+    assert found.visits.count == 1
     assert "chains agree" in failed(found)
     assert "one mode" not in failed(found)
 

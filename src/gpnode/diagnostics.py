@@ -94,12 +94,12 @@ def diagnose(posterior: Posterior) -> Verdict:
 
 def _sample_checks(posterior: Posterior) -> list[Check]:
     scalars = dict(posterior.scalars())
-    modes = posterior.find_modes()
+    modes = posterior.visits
     apart = modes.count > 1
     parts = [(modes.of(v, mode), n) for n, v in scalars.items() for mode in modes.main]
     diverging = posterior.stats["diverging"].to_numpy()
     worst_rhat, at_rhat = max((rank_rhat(v), n) for v, n in parts)
-    bulk, at_bulk, slowest = min((bulk_ess(v), n, v.size / max(bulk_ess(v), 1.0)) for v, n in parts)
+    bulk, at_bulk, size = min((bulk_ess(v), n, v.size) for v, n in parts)
     tail, at_tail = min((tail_ess(v), n) for v, n in parts)
     classic, at_classic = max((gelman_rubin(v), n) for v, n in parts)
     scores = np.concatenate([geweke(v).ravel() for v, _ in parts])
@@ -121,7 +121,7 @@ def _sample_checks(posterior: Posterior) -> list[Check]:
             "enough independent draws",
             bulk >= ESS_LIMIT and tail >= ESS_LIMIT,
             f"smallest effective sample size {bulk:.0f} in the bulk ({at_bulk}), {tail:.0f} in the tails ({at_tail})"
-            f"{within}, limit {ESS_LIMIT}; one draw in {slowest:.0f} is independent where it is slowest",
+            f"{within}, limit {ESS_LIMIT}; one draw in {size / max(bulk, 1.0):.0f} is independent where it is slowest",
             more,
         ),
         Check(

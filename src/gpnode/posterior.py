@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -126,7 +127,8 @@ class Posterior:
             table.insert(0, "map", [float(np.asarray(peak[name])[index]) for _, name, index in self.entries()])
         return table
 
-    def find_modes(self) -> Modes:
+    @cached_property
+    def visits(self) -> Modes:
         """Which mode each draw belongs to: one for all if the chains agree."""
         if not self.is_sample:
             return Modes(np.zeros(self.unconstrained.shape[:2], dtype=int))
@@ -137,7 +139,7 @@ class Posterior:
 
         A mode's draws are cut into equally long pieces that take the place of chains.
         """
-        found = self.find_modes()
+        found = self.visits
         return [self] if found.count == 1 else [self._at(*found.positions(mode)) for mode in range(found.count)]
 
     def _at(self, chain: np.ndarray, draw: np.ndarray) -> Posterior:

@@ -160,23 +160,16 @@ class Problem(eqx.Module):
         free = jnp.asarray(self.initial.free_states, dtype=int)
         return jnp.concatenate([jnp.broadcast_to(flat, (len(x0), flat.size)), x0[:, free]], axis=1)
 
-    def solve_with_jacobian(self, values: Values) -> tuple[Trajectory, Array]:
-        """Paths, and their derivatives (trajectories, columns, nodes, states) by :meth:`path_inputs`."""
+    def solve_with_jacobian(self, values: Values, guess: Array | None = None) -> tuple[Trajectory, Array]:
+        """Paths, and their derivatives (trajectories, columns, nodes, states) by :meth:`path_inputs`.
+
+        With a ``guess`` (trajectories, nodes, states), paths one step nearer to them.
+        """
         x0, params = self._start_and_params(values)
 
-        def one(x0: Array, ts: Array) -> tuple[Trajectory, Array]:
+        def one(x0: Array, ts: Array, guess: Array | None) -> tuple[Trajectory, Array]:
             free = self.initial.free_states
-            return self.solver.solve_with_jacobian(self.dynamics.vector_field, params, x0, ts, free)
-
-        return jax.vmap(one)(x0, self.nodes)
-
-    def correct(self, values: Values, guess: Array) -> tuple[Trajectory, Array]:
-        """As :meth:`solve_with_jacobian`, but one step from a ``guess`` (trajectories, nodes, states) towards it."""
-        x0, params = self._start_and_params(values)
-
-        def one(x0: Array, ts: Array, guess: Array) -> tuple[Trajectory, Array]:
-            free = self.initial.free_states
-            return self.solver.correct(self.dynamics.vector_field, params, x0, ts, guess, free)
+            return self.solver.solve_with_jacobian(self.dynamics.vector_field, params, x0, ts, free, guess)
 
         return jax.vmap(one)(x0, self.nodes, guess)
 

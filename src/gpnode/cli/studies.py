@@ -35,7 +35,7 @@ def add_commands(commands: Any) -> None:
     motion.add_argument("--case", choices=("A", "B"), default="A", help="dictionary: A products, B squares too")
     motion.add_argument("--leak-free", action="store_true", help="principal components from seen frames only")
     motion.add_argument("--process", default="paper", help="prior of the Gaussian process: paper, short, matern ...")
-    motion.add_argument("--gap", type=int, nargs=2, default=(33, 48), help="frames to predict, the last not included")
+    motion.add_argument("--gap", type=int, nargs=2, help="frames to predict, the last not included (default: 33 48)")
     motion.add_argument("--draws", type=int, help="draws per chain (default: until the chains agree)")
 
 
@@ -55,7 +55,8 @@ def _run(name: str, options: argparse.Namespace) -> int:
         converged = found["convergence"]["converged"]
     else:
         chosen = {"leak_free": options.leak_free, "process": options.process, "draws": options.draws}
-        found = human_motion.run(options.output, options.amc, options.case, gap=tuple(options.gap), **chosen, **common)
+        gap = tuple(options.gap or human_motion.MISSING)
+        found = human_motion.run(options.output, options.amc, options.case, gap=gap, **chosen, **common)
         converged = found["convergence"]["converged"]
     for path in sorted(options.output.rglob("verdict.txt")):
         print(path.read_text())

@@ -152,9 +152,11 @@ class Checkpoint:
 
     def begin_again(self, start: Start, points: list[np.ndarray]) -> None:
         """Forget the chains, and keep another start. Cut short in between, the run comes to this place again."""
-        for index in range(len(points)):
-            for path in (self._state(index), self._draws(index)):
+        for path in (kept(index) for index in range(len(points)) for kept in (self._state, self._draws)):
+            try:
                 path.unlink(missing_ok=True)
+            except OSError as error:
+                raise cannot_write(path, error) from error
         self.save_start(start, points)
 
     def load_start(self, model: Model, data: Observations) -> tuple[Start, list[np.ndarray]] | None:

@@ -11,7 +11,6 @@ from jax import Array
 
 from ..parameters import Conditional, Values
 from ..problem import Problem
-from ..solvers import Trajectory
 from .lifted import Local, Surface
 
 
@@ -66,13 +65,8 @@ def path_given_rest(
         found, status = raw(x)
         return whiten(found), status
 
-    def evaluate(x: Array) -> Local:
-        return local(x, *problem.solve_with_jacobian(problem.constrain(place(x))))
-
-    def correct(x: Array, path: Array) -> Local:
-        return local(x, *problem.correct(problem.constrain(place(x)), path))
-
-    def local(x: Array, paths: Trajectory, jacobian: Array) -> Local:
+    def evaluate(x: Array, guess: Array | None = None) -> Local:
+        paths, jacobian = problem.solve_with_jacobian(problem.constrain(place(x)), guess)
         by_x = jax.jacfwd(lambda x: problem.path_inputs(problem.constrain(place(x))))(x)
         found, status = problem.residuals(paths)
         slopes = problem.residual_slopes(paths, jacobian)
@@ -89,7 +83,7 @@ def path_given_rest(
                 total += block.log_prior(at) + problem.layout.log_jacobian(place(x), tuple(conditional.centre))
         return total + (0.0 if all(c.exact for c in conditionals) else 0.5 * _norm(problem, conditionals, x))
 
-    return Surface(residuals, evaluate, correct, jax.value_and_grad(excess)), (u[where] - centre) / width, place
+    return Surface(residuals, evaluate, jax.value_and_grad(excess)), (u[where] - centre) / width, place
 
 
 def _gather(problem: Problem, conditionals: list[Conditional]) -> tuple[Array, Array]:

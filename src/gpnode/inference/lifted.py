@@ -97,12 +97,11 @@ class Point(NamedTuple):
 class Surface(NamedTuple):
     """The residuals alone, and with their Jacobian; what the prior has beyond a standard normal, with its gradient.
 
-    ``correct(x, path)`` is as ``evaluate(x)``, but only a step from the given path towards the one at ``x``.
+    ``evaluate(x, path)`` is as ``evaluate(x)``, but only a step from the given path towards the one at ``x``.
     """
 
     residuals: Callable[[Array], tuple[Array, Array]]
-    evaluate: Callable[[Array], Local]
-    correct: Callable[[Array, Array], Local]
+    evaluate: Callable[..., Local]
     excess: Callable[[Array], tuple[Array, Array]]
 
     def point(self, x: Array) -> Point:
@@ -233,7 +232,7 @@ def _newton(surface: Surface, at: Point, wanted: Array) -> Near:
         i, x, local, step, _ = carry
         move = step @ whitener
         x = x + move
-        local = surface.correct(x, local.path_after(move))
+        local = surface.evaluate(x, local.path_after(move))
         matrix = whitener @ whitener.T + start.T @ (local.slope @ whitener.T)
         inverse = jnp.linalg.inv(matrix)
         return i + 1, x, local, inverse @ missing(x, local), inverse

@@ -25,7 +25,7 @@ ACCURACY_DRAWS = 100
 # Errors in nats that not more than a twentieth of the draws may exceed: of steps, and of those that replace them,
 # where chains may yet go to places in which errors grow faster.
 _TOO_COARSE, _FINE_ENOUGH, _ACCURATE_PART = 0.1, 0.01, 0.95
-_MOST_NODES = 10_000  # of all trajectories; beyond, steps are not made finer
+_MOST_NODES = 10_000  # of all trajectories together, on a finer grid
 _ASTRAY = 2.0  # nats per parameter
 _SAME_MODE = 3.0  # closer than this many standard deviations (per square root of dimension)
 
@@ -102,7 +102,8 @@ def solver_errors(problem: Problem, points: np.ndarray) -> np.ndarray:
 def with_finer_steps(start: Start, draws: np.ndarray, chains: int) -> tuple[Start, list[np.ndarray]] | None:
     """If the solver's steps are too coarse where chains (chains, draws, size) went: finer ones, and points to begin at.
 
-    None if they are fine enough. The points are the ends of the chains, in the coordinates of their modes.
+    None if they are fine enough, or if shorter steps do not help: then the verdict will tell. The points are the
+    ends of the chains, in the coordinates of their modes.
     """
     if not start.problem.solver.follows_grid:
         return None
@@ -111,14 +112,18 @@ def with_finer_steps(start: Start, draws: np.ndarray, chains: int) -> tuple[Star
     def error(problem: Problem) -> float:
         return float(np.quantile(np.abs(solver_errors(problem, points)), _ACCURATE_PART))
 
-    if error(start.problem) < _TOO_COARSE or start.problem.nodes.size > _MOST_NODES:
+    if error(start.problem) < _TOO_COARSE:
         return None
     for tolerance in STEP_TOLERANCE * 10.0 ** -np.arange(0.0, 5.0, 0.5):
         problem = start.problem.with_steps_for(jnp.asarray(points[::5]), float(tolerance))
-        if error(problem) < _FINE_ENOUGH:
+        if problem.nodes.size > _MOST_NODES:
+            return None
+        # Grids that grow, to a limit, cannot make a run begin again for ever.
+        if problem.nodes.size > start.problem.nodes.size and error(problem) < _FINE_ENOUGH:
             break
-    finer = replace(start, problem=problem)
-    return finer, [
+    else:
+        return None
+    return replace(start, problem=problem), [
         np.linalg.solve(frame.spread, _back_to_the_data(problem, u, i) - frame.centre)
         for i, (frame, u) in enumerate(zip(frames_of(start, chains), draws[:, -1], strict=True))
     ]

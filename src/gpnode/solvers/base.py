@@ -59,11 +59,23 @@ class Solver(eqx.Module):
         """The same solution, differentiable in reverse mode."""
 
     def solve_with_jacobian(
-        self, vector_field: VectorField, params: Any, x0: Array, ts: Array, free_states: tuple[int, ...]
+        self,
+        vector_field: VectorField,
+        params: Any,
+        x0: Array,
+        ts: Array,
+        free_states: tuple[int, ...],
+        guess: Array | None = None,
     ) -> tuple[Trajectory, Array]:
         """The path and its derivatives (columns, times, states); zero where the solve failed.
 
         Columns are the flattened parameters, then the initial values of ``free_states``.
+
+        With a ``guess`` (times, states), only a path nearer to the solution, by one step of Newton's method with the
+        states at all times unknown: each interval is solved from the guess, and the jumps between intervals are
+        taken out to first order. Errors of the guess do not grow along the path, so this leads to the solution from
+        much farther than solving from ``x0`` does where paths run apart. A solver that cannot begin on the way
+        ignores the guess.
         """
         theta, run = _as_function(self.solve, vector_field, params, x0, ts, free_states)
 
@@ -73,24 +85,6 @@ class Solver(eqx.Module):
 
         found, jacobian = jax.vmap(push, out_axes=(None, 0))(jnp.eye(theta.size))
         return found, jnp.where(found.status == Status.OK, jacobian, 0.0)
-
-    def correct(
-        self,
-        vector_field: VectorField,
-        params: Any,
-        x0: Array,
-        ts: Array,
-        guess: Array,
-        free_states: tuple[int, ...],
-    ) -> tuple[Trajectory, Array]:
-        """A path nearer to the solution than ``guess`` (times, states), and derivatives of it.
-
-        One step of Newton's method with the states at all times unknown: each interval is solved from the
-        guess, and the jumps between intervals are taken out to first order. Errors of the guess do not
-        grow along the path, so this leads to the solution from much farther than solving from ``x0`` does
-        where paths drift apart. A solver that cannot begin on the way solves from ``x0``.
-        """
-        return self.solve_with_jacobian(vector_field, params, x0, ts, free_states)
 
     def solve_with_pull_back(
         self, vector_field: VectorField, params: Any, x0: Array, ts: Array, free_states: tuple[int, ...]

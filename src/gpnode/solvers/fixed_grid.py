@@ -48,15 +48,17 @@ class FixedGrid(Solver):
     def solve_reversible(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Trajectory:
         return self.solve(vector_field, params, x0, ts)
 
-    def correct(
+    def solve_with_jacobian(
         self,
         vector_field: VectorField,
         params: Any,
         x0: Array,
         ts: Array,
-        guess: Array,
         free_states: tuple[int, ...],
+        guess: Array | None = None,
     ) -> tuple[Trajectory, Array]:
+        if guess is None:
+            return super().solve_with_jacobian(vector_field, params, x0, ts, free_states)
         theta, unravel = ravel_pytree(params)
         columns = theta.size + len(free_states)
 

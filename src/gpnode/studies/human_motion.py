@@ -136,7 +136,7 @@ def run(
     posterior = fit(described, recording.observations(), method=Lifted(draws=draws), seed=seed, progress=progress)
     posterior.save(output / "posterior.nc")
     results.save_table(output, posterior)
-    found_modes, modes = posterior.find_modes(), posterior.modes()
+    visits, modes = posterior.visits, posterior.modes()
     found: dict[str, Any] = {
         "study": "human-motion",
         "case": case,
@@ -153,7 +153,7 @@ def run(
         "all": evaluate(posterior, recording),
         "modes": [
             {"weight": weight, "standard_error": error, **results.agreement(mode), **evaluate(mode, recording)}
-            for mode, weight, error in zip(modes, found_modes.weights, found_modes.weight_errors, strict=True)
+            for mode, weight, error in zip(modes, visits.weights, visits.weight_errors, strict=True)
             if len(modes) > 1
         ],
     }

@@ -53,20 +53,16 @@ class Native(Solver):
         return self.solve(vector_field, params, x0, ts)
 
     def solve_with_jacobian(
-        self, vector_field: VectorField, params: Any, x0: Array, ts: Array, free_states: tuple[int, ...]
-    ) -> tuple[Trajectory, Array]:
-        return self._call(_SENSITIVITIES, vector_field, params, x0, ts, free_states)
-
-    def correct(
         self,
         vector_field: VectorField,
         params: Any,
         x0: Array,
         ts: Array,
-        guess: Array,
         free_states: tuple[int, ...],
+        guess: Array | None = None,
     ) -> tuple[Trajectory, Array]:
-        return self._call(_CORRECTION, vector_field, params, x0, ts, free_states, guess)
+        what = _SENSITIVITIES if guess is None else _CORRECTION
+        return self._call(what, vector_field, params, x0, ts, free_states, guess)
 
     def solve_with_pull_back(
         self, vector_field: VectorField, params: Any, x0: Array, ts: Array, free_states: tuple[int, ...]
