@@ -10,8 +10,9 @@ READY := $(VENV)/.ready
 demo: $(READY)
 	$(BIN)/python -m gpnode.studies.demo -o demo-output
 
-# Most of the time goes into compiling, which two processes do side by side.
+# Most of the time goes into compiling, which two processes do side by side, and XLA without optimising.
 test: $(READY) lint
+	XLA_FLAGS="--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true" \
 	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 15
 
 test-slow: $(READY)

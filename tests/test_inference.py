@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gpnode as gn
-from gpnode.inference import nuts
+from gpnode.inference import gibbs, nuts
 from gpnode.inference.chains import chunk, run_chains, start_chains
 from gpnode.inference.enough import first_to_keep, goals
 from gpnode.inference.frame import Frame
@@ -242,6 +242,21 @@ def test_chains_that_never_meet_go_on_until_they_can_be_called_modes():
     assert first_to_keep(shifted(apart), 500) == 0
     apart[0] += np.linspace(0.0, 3.0, 2000)  # one of them has not settled
     assert first_to_keep(shifted(apart), 500) is None
+
+
+def test_a_chain_that_climbs_finds_its_step_sizes_anew():
+    """Up from -100 to 0, it warms up a second time, and only that: then it just fluctuates."""
+    state = gibbs.State(jnp.zeros(8), None, None, None, None, None, jnp.asarray(0), *[jnp.asarray(-jnp.inf)] * 2)
+    noise = np.random.default_rng(0).normal(0.0, 2.0, 4000)  # of the log density of eight normal variables
+    begun = []
+    for i, log_density in enumerate(np.where(np.arange(4000) < 500, -100.0, 0.0) + noise):
+        state = state.looked_at(jnp.asarray(log_density), 100)
+        begun += [i] if state.step == 0 else []
+    assert begun
+    assert 500 < begun[0] < 520
+    assert len(begun) <= 3  # the level goes on rising for a while as it forgets
+    assert begun[-1] < 1000
+    assert float(state.tuned_at) == pytest.approx(0.0, abs=2.0)
 
 
 def test_a_run_goes_on_until_its_chains_agree(tmp_path, monkeypatch):

@@ -136,6 +136,7 @@ def test_a_system_too_large_for_scalar_code_is_refused():
     assert "Jacobian" in reason
 
 
+@pytest.mark.slow
 def test_compiled_code_is_found_again_without_a_compiler(tmp_path):
     """A second process uses the cache of the first; neither needs a C compiler."""
     program = (

@@ -14,6 +14,7 @@ import gpnode as gn
 from gpnode.convergence import bulk_ess, pareto_k, rank_rhat
 from gpnode.forecast import conditional
 from gpnode.inference import NUTS
+from gpnode.inference.assembly import _accuracy
 from gpnode.modes import find_modes
 
 
@@ -195,8 +196,21 @@ def test_interrupted_runs_and_coarse_solvers_fail(posterior, good):
     base = with_draws(posterior, good)
     stopped = dataclasses.replace(base, record={**base.record, "interrupted": True})
     assert failed(stopped) == {"run complete"}
-    coarse = {"largest_error": 9.0, "pareto_k": 1.2, "draws": 100}
-    assert failed(dataclasses.replace(base, record={**base.record, "accuracy": coarse})) == {"solver accurate"}
+    for shift in (0.2, np.nan):
+        coarse = {"largest_error": 9.0, "largest_shift": shift, "draws": 100}
+        assert failed(dataclasses.replace(base, record={**base.record, "accuracy": coarse})) == {"solver accurate"}
+
+
+def test_what_coarse_steps_can_do_is_told(posterior, monkeypatch):
+    """Half of the draws ought to have twice the weight: at most, a mean is the difference of the two halves off."""
+    errors = np.where(np.arange(100) < 50, 0.0, np.log(2.0))
+    monkeypatch.setattr("gpnode.inference.assembly.solver_errors", lambda problem, points: errors)
+    found = _accuracy(posterior.problem, posterior.unconstrained)
+    values = np.where(np.arange(100) < 50, -1.0, 1.0)
+    assert found["largest_shift"] == pytest.approx(np.average(values, weights=np.exp(errors)) / values.std())
+    assert found["largest_error"] == pytest.approx(np.log(2.0))
+    errors[0] = 30.0  # one draw that ought to have all the weight
+    assert _accuracy(posterior.problem, posterior.unconstrained)["largest_shift"] == pytest.approx(np.sqrt(99))
 
 
 def test_modes_that_chains_never_leave_are_judged_each_by_itself(posterior):

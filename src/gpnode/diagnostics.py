@@ -8,7 +8,17 @@ import numpy as np
 
 from . import _notebook as nb
 from .audit import process_shares, widths_against_prior
-from .convergence import ESS_LIMIT, RHAT_LIMIT, bulk_ess, e_bfmi, gelman_rubin, geweke, rank_rhat, tail_ess
+from .convergence import (
+    ESS_LIMIT,
+    RHAT_LIMIT,
+    TAIL_LIMIT,
+    bulk_ess,
+    e_bfmi,
+    gelman_rubin,
+    geweke,
+    rank_rhat,
+    tail_ess,
+)
 from .modes import Modes
 from .posterior import Posterior
 
@@ -17,6 +27,7 @@ PARETO_LIMIT = 0.7
 ACCEPT_LIMIT = 0.2
 BFMI_LIMIT = 0.3
 WEIGHT_ERROR_LIMIT = 0.1
+SHIFT_LIMIT = 0.1
 GEWEKE_LIMIT = 0.25
 """Part of Geweke's z-scores beyond two; of a settled chain a twentieth is."""
 UNINFORMED = 0.9
@@ -58,9 +69,9 @@ class Verdict:
                 return "CONVERGED: the draws can be used."
             failed = {check.name for check in self.failed}
             if failed == {"one mode"}:
-                return "SEVERAL MODES: each is sampled well, and how they weigh against each other is an estimate."
+                return "SEVERAL MODES: the main ones are sampled well, and how they weigh up is an estimate."
             if failed == {"one mode", "weights of modes"}:
-                return "SEVERAL MODES: each is sampled well, but how they weigh against each other is not settled."
+                return "SEVERAL MODES: the main ones are sampled well, but how they weigh up is not settled."
             return "NOT CONVERGED: do not use these draws yet."
         if self.converged:
             return "APPROXIMATE: a normal approximation at the highest density; it agrees with the density around it."
@@ -119,9 +130,10 @@ def _sample_checks(posterior: Posterior) -> list[Check]:
         ),
         Check(
             "enough independent draws",
-            bulk >= ESS_LIMIT and tail >= ESS_LIMIT,
+            bulk >= ESS_LIMIT and tail >= TAIL_LIMIT,
             f"smallest effective sample size {bulk:.0f} in the bulk ({at_bulk}), {tail:.0f} in the tails ({at_tail})"
-            f"{within}, limit {ESS_LIMIT}; one draw in {size / max(bulk, 1.0):.0f} is independent where it is slowest",
+            f"{within}, limits {ESS_LIMIT} and {TAIL_LIMIT}; one draw in {size / max(bulk, 1.0):.0f} is independent "
+            "where it is slowest",
             more,
         ),
         Check(
@@ -217,12 +229,13 @@ def _common_checks(posterior: Posterior) -> list[Check]:
     found.append(Check("failed solves while sampling", None, counted))
     accuracy = record.get("accuracy")
     if accuracy is not None:
-        k, largest = accuracy["pareto_k"], accuracy["largest_error"]
+        error, shift = accuracy["largest_error"], accuracy["largest_shift"]
         found.append(
             Check(
                 "solver accurate",
-                k < PARETO_LIMIT,
-                f"against a tight solve the log density is off by at most {largest:.2g} over {accuracy['draws']} draws",
+                shift < SHIFT_LIMIT,
+                f"against a tight solve the log density of {accuracy['draws']} draws is off by at most {error:.2g}, "
+                f"which shifts means by at most {shift:.2g} standard deviations, limit {SHIFT_LIMIT}",
                 "The solver's steps are too coarse for some draws: pass solver=Adaptive().",
             )
         )

@@ -27,12 +27,15 @@ from .nuts import leapfrog
 _ANGLES, _TURNS, _STRIDES = (0.02, 1.6), (0.05, 1.6), (1e-3, 10.0)
 _MOST_ROTATIONS = 24
 _ROTATIONS_A_ROUND = 8
-# A rotation may be as large as still lands; a whole turn as long as is still accepted. Small rotations do not
-# make long turns acceptable, because the drift of the area element does not depend on them.
-_LANDED, _PATH_ACCEPT, _REST_ACCEPT = 0.95, 0.65, 0.85
+# A rotation may be as large as still lands. Small rotations do not make long turns acceptable, because the drift of
+# the area element does not depend on them: turns are like steps of a random walk, best when many are refused.
+_LANDED, _PATH_ACCEPT, _REST_ACCEPT = 0.95, 0.4, 0.85
 # Every so often a round takes small steps: in narrow places the usual ones fail, and a chain would stay for long.
 _SMALL_CHANCE, _SMALL = 0.2, 0.25
 _REST_DEPTH = 4
+# A chain whose mean log density, over about so many rounds, has risen by so many standard deviations (of a normal
+# distribution's log density) since it found its step sizes is elsewhere, and finds them anew.
+_MEMORY, _CLIMBED = 50, 3.0
 _WIDEST = 1.0  # on the unconstrained scale, which is a logarithm for all that is positive
 _DIVERGENCE = 1000.0
 
@@ -71,7 +74,11 @@ class Size(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything needed to go on. ``angle``, ``turn`` and ``stride`` are step sizes."""
+    """Everything needed to go on. ``angle``, ``turn`` and ``stride`` are step sizes.
+
+    ``step`` counts rounds since the warm-up began, ``level`` is the mean log density of late, ``tuned_at`` what it was
+    when step sizes had been found.
+    """
 
     unconstrained: Array
     angle: Size
@@ -80,6 +87,21 @@ class State(NamedTuple):
     rest_spread: Array
     key: Array
     step: Array
+    level: Array
+    tuned_at: Array
+
+    def looked_at(self, log_density: Array, warmup: int) -> State:
+        """After a round. The warm-up begins again if the chain has climbed: a finite number of times, for it rises."""
+        first = (self.step == 0) & jnp.isneginf(self.tuned_at)
+        level = jnp.where(first, log_density, self.level + (log_density - self.level) / _MEMORY)
+        margin = _CLIMBED * jnp.sqrt(0.5 * self.unconstrained.size)
+        climbed = (self.step >= warmup) & (level > self.tuned_at + margin)
+        tuned = self.step == warmup - 1
+        return self._replace(
+            step=jnp.where(climbed, 0, self.step + 1),
+            level=level,
+            tuned_at=jnp.where(climbed | tuned, jnp.maximum(self.tuned_at, level), self.tuned_at),
+        )
 
 
 class Transition(NamedTuple):
@@ -106,7 +128,8 @@ def init(problem: Problem, frame: Frame, z: Array, key: Array, settings: Lifted)
     # Curvature of the rest given the path: what the normal approximation says with the path held fixed.
     rest_spread = _bounded_spread(frame.curvature[rest][:, rest]) if rest.size else jnp.zeros((0, 0))
     angle, turn, stride = (Size(jnp.log(size), jnp.log(size)) for size in (0.2, 1.0, 0.5))
-    return State(frame.point(z), angle, turn, stride, rest_spread, key, jnp.asarray(0))
+    nowhere = jnp.asarray(-jnp.inf)
+    return State(frame.point(z), angle, turn, stride, rest_spread, key, jnp.asarray(0), nowhere, nowhere)
 
 
 def _bounded_spread(precision: Array) -> Array:
@@ -148,7 +171,9 @@ def step(problem: Problem, frame: Frame, state: State, settings: Lifted) -> tupl
         adapt(state.turn, moved.accept_prob - _PATH_ACCEPT, _TURNS, ~small),
         adapt(state.stride, tree_accept - _REST_ACCEPT, _STRIDES, ~small),
     )
-    return State(u, *adapted, state.rest_spread, key, state.step + 1), transition
+    angle_size, turn_size, stride_size = adapted
+    moved_on = state._replace(unconstrained=u, angle=angle_size, turn=turn_size, stride=stride_size, key=key)
+    return moved_on.looked_at(value, settings.warmup), transition
 
 
 def _move_path(problem: Problem, u: Array, key: Array, angle: Array, rotations: Array) -> tuple[Array, lifted.Moved]:
