@@ -43,7 +43,7 @@ def _study_tables(studies: dict[str, Any]) -> str:
         "### Beside the paper and other tools\n",
         _table(["study", "who", "converged?", "errors"], compared),
         "### Convergence\n",
-        _table(head, (_convergence(name, run) for name, run in runs)),
+        _table(head, (row for name, run in runs for row in _convergence(name, run))),
     ]
     parts += [
         "### True values inside their 95 % intervals\n",
@@ -144,13 +144,19 @@ def _runs(found: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return [(title, {k: v for k, v in found.items() if k not in ("study", "case")})]
 
 
-def _convergence(name: str, run: dict[str, Any]) -> list[str]:
+def _convergence(name: str, run: dict[str, Any]) -> list[list[str]]:
+    """A row for the run, and one for each mode."""
     found = run.get("convergence")
     if not found:
         return []
     verdict = "converged" if found["converged"] else _word(found).replace("no", "not converged")
     keys = ("worst_rhat", "least_bulk_ess", "least_tail_ess", "divergences", "seconds")
-    return [name, verdict, *(_number(found.get(k), 4) for k in keys)]
+    modes = [
+        [f"{name}, mode {i + 1}", f"{mode['weight']:.0%} ± {mode['standard_error']:.0%} of the draws"]
+        + [_number(mode[k], 4) if k in mode else "" for k in keys]
+        for i, mode in enumerate(run.get("modes", []))
+    ]
+    return [[name, verdict, *(_number(found.get(k), 4) for k in keys)], *modes]
 
 
 def _inside(runs: Iterable[tuple[str, dict[str, Any]]]) -> list[list[str]]:
