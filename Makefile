@@ -35,9 +35,10 @@ lint: $(READY)
 	$(BIN)/ruff format --check src tests benchmarks docs
 	$(BIN)/mypy
 
+# Byte code is made on import: all of it beforehand would take longer than everything else here.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
+	$(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
 	touch $@
 
 clean:

@@ -178,6 +178,7 @@ def test_a_stopped_fit_reports_goes_on_and_takes_more_draws(place, tmp_path, mon
     assert "--anew" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_calibration_of_a_problem_whose_approximation_is_exact(tmp_path, capsys):
     t = np.linspace(0.0, 4.0, 6)
     (tmp_path / "data.csv").write_text("\n".join(["time,x", *(f"{a},{1.0 + 2.0 * a}" for a in t)]))

@@ -370,7 +370,12 @@ def test_many_parameters_use_the_reverse_sweep_and_agree(decay_data, monkeypatch
     check(reverse, rotation_reference(problem, decay_data, zero, {}), points(problem.size, count=1))
 
 
-QUASISEPARABLE = [kernels.Matern12(), kernels.Matern32(), kernels.Matern52(), kernels.Matern32() + kernels.Matern12()]
+QUASISEPARABLE = [
+    pytest.param(kernels.Matern12(), marks=pytest.mark.slow),
+    pytest.param(kernels.Matern32(), marks=pytest.mark.slow),
+    kernels.Matern52(),
+    kernels.Matern32() + kernels.Matern12(),
+]
 
 
 @pytest.mark.parametrize("kernel", QUASISEPARABLE, ids=lambda k: k.describe()["kind"])

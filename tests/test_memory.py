@@ -24,6 +24,7 @@ def logistic_model() -> gn.Model:
     return gn.Model(gn.Sum(known=known, missing=missing), kernel=None, noise=gn.Noise(std=0.05))
 
 
+@pytest.mark.slow
 def test_a_second_fit_compiles_nothing(caplog):
     def compilations(seed: int) -> int:
         caplog.clear()
