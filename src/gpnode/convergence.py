@@ -15,9 +15,7 @@ with warnings.catch_warnings():
 RHAT_LIMIT = 1.01
 """Chains whose rank-normalised R-hat exceeds this do not agree."""
 ESS_LIMIT = 400
-"""Fewer effective draws in the bulk are not enough. With these, means err by a twentieth of a standard deviation."""
-TAIL_LIMIT = 200
-"""The same in the tails. With these, what is called the 5 % quantile is one between 3.5 and 6.5 %."""
+"""Fewer effective draws than this are not enough, in the bulk or in the tails."""
 
 
 def rank_rhat(draws: np.ndarray) -> float:
@@ -38,7 +36,7 @@ def tail_ess(draws: np.ndarray) -> float:
 def agree(draws: np.ndarray) -> bool:
     """Whether chains of draws (chains, draws, size) are within the verdict's limits in every coordinate."""
     return all(
-        rank_rhat(values) <= RHAT_LIMIT and bulk_ess(values) >= ESS_LIMIT and tail_ess(values) >= TAIL_LIMIT
+        rank_rhat(values) <= RHAT_LIMIT and bulk_ess(values) >= ESS_LIMIT and tail_ess(values) >= ESS_LIMIT
         for values in np.moveaxis(draws, -1, 0)
     )
 

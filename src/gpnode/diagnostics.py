@@ -8,17 +8,7 @@ import numpy as np
 
 from . import _notebook as nb
 from .audit import process_shares, widths_against_prior
-from .convergence import (
-    ESS_LIMIT,
-    RHAT_LIMIT,
-    TAIL_LIMIT,
-    bulk_ess,
-    e_bfmi,
-    gelman_rubin,
-    geweke,
-    rank_rhat,
-    tail_ess,
-)
+from .convergence import ESS_LIMIT, RHAT_LIMIT, bulk_ess, e_bfmi, gelman_rubin, geweke, rank_rhat, tail_ess
 from .modes import Modes
 from .posterior import Posterior
 
@@ -130,10 +120,9 @@ def _sample_checks(posterior: Posterior) -> list[Check]:
         ),
         Check(
             "enough independent draws",
-            bulk >= ESS_LIMIT and tail >= TAIL_LIMIT,
+            bulk >= ESS_LIMIT and tail >= ESS_LIMIT,
             f"smallest effective sample size {bulk:.0f} in the bulk ({at_bulk}), {tail:.0f} in the tails ({at_tail})"
-            f"{within}, limits {ESS_LIMIT} and {TAIL_LIMIT}; one draw in {size / max(bulk, 1.0):.0f} is independent "
-            "where it is slowest",
+            f"{within}, limit {ESS_LIMIT}; one draw in {size / max(bulk, 1.0):.0f} is independent where it is slowest",
             more,
         ),
         Check(

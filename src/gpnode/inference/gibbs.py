@@ -91,7 +91,10 @@ class State(NamedTuple):
     tuned_at: Array
 
     def looked_at(self, log_density: Array, warmup: int) -> State:
-        """After a round. The warm-up begins again if the chain has climbed: a finite number of times, for it rises."""
+        """After a round. The warm-up begins again if the chain has climbed: a finite number of times, for it rises.
+
+        Draws made meanwhile are kept like others; chains that have climbed do not agree until such draws are left out.
+        """
         first = (self.step == 0) & jnp.isneginf(self.tuned_at)
         level = jnp.where(first, log_density, self.level + (log_density - self.level) / _MEMORY)
         margin = _CLIMBED * jnp.sqrt(0.5 * self.unconstrained.size)
@@ -166,13 +169,13 @@ def step(problem: Problem, frame: Frame, state: State, settings: Lifted) -> tupl
         diverging=rest_diverging | (moved.energy_error > _DIVERGENCE),
         failure=moved.failure,
     )
-    adapted = (
-        adapt(state.angle, moved.landed - _LANDED, _ANGLES, ~small),
-        adapt(state.turn, moved.accept_prob - _PATH_ACCEPT, _TURNS, ~small),
-        adapt(state.stride, tree_accept - _REST_ACCEPT, _STRIDES, ~small),
+    moved_on = state._replace(
+        unconstrained=u,
+        angle=adapt(state.angle, moved.landed - _LANDED, _ANGLES, ~small),
+        turn=adapt(state.turn, moved.accept_prob - _PATH_ACCEPT, _TURNS, ~small),
+        stride=adapt(state.stride, tree_accept - _REST_ACCEPT, _STRIDES, ~small),
+        key=key,
     )
-    angle_size, turn_size, stride_size = adapted
-    moved_on = state._replace(unconstrained=u, angle=angle_size, turn=turn_size, stride=stride_size, key=key)
     return moved_on.looked_at(value, settings.warmup), transition
 
 
