@@ -28,8 +28,9 @@ def add_commands(commands: Any) -> None:
         return found
 
     prey = add("predator-prey", "two species, a 14-term dictionary, and the comparison with SINDy")
-    prey.add_argument("--seeds", type=int, default=1, help="number of data sets, from --seed on")
-    add("glycolysis", "seven states, three observed, fifteen unknowns")
+    cells = add("glycolysis", "seven states, three observed, fifteen unknowns")
+    for simulated in (prey, cells):
+        simulated.add_argument("--seeds", type=int, default=1, help="number of data sets, from --seed on")
     motion = add("human-motion", "a walk in 50 joint angles with a gap in the middle", "--amc 07_02.amc ")
     motion.add_argument("--amc", type=Path, required=True, help="CMU motion capture file 07_02.amc")
     motion.add_argument("--case", choices=("A", "B"), default="A", help="dictionary: A products, B squares too")
@@ -51,8 +52,8 @@ def _run(name: str, options: argparse.Namespace) -> int:
         converged = found["summary"]["all_converged"]
         print((options.output / "table.txt").read_text())
     elif name == "glycolysis":
-        found = glycolysis.run(options.output, **common)
-        converged = found["convergence"]["converged"]
+        found = glycolysis.run(options.output, seeds=options.seeds, **common)
+        converged = found["summary"]["all_converged"]
     else:
         chosen = {"leak_free": options.leak_free, "process": options.process, "draws": options.draws}
         gap = tuple(options.gap or human_motion.MISSING)

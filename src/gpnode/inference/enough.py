@@ -8,9 +8,10 @@ from ..convergence import agree
 from ..modes import find_modes
 from .chains import Sampler
 
+FIRST_GOAL = 1000
 # Than the first goal, in steps of about a fifth.
-_LONGER = (1.0, 1.2, 1.4, 1.7, 2.0, 2.4, 2.8, 3.4, 4.0, 4.8, 5.6, 6.8, 8.0, 9.6, 11.2, 13.6, 16.0)
-_MODES_FROM = 4.0  # first goals: what looks like modes in a short run may be places chains are about to leave
+_LONGER = (1, 1.2, 1.4, 1.7, 2, 2.5, 3, 3.5, 4.2, 5, 6, 7, 8.5, 10, 12, 14, 17, 20, 24, 28, 34, 40)
+_MODES_FROM = 10.0  # first goals: what looks like modes in a short run may be places chains are about to leave
 _LOOKS = (100, 400, 1000)
 _LEFT_OUT = (0.0, 0.125, 0.25, 0.5)  # parts of a run
 
@@ -19,7 +20,7 @@ def goals(settings: Sampler) -> tuple[int, ...]:
     """Numbers of draws per chain at which to stop if the chains agree; the last one is the end in any case."""
     if settings.draws is not None:
         return (settings.draws,)
-    return tuple(int(settings.first_goal * factor) for factor in _LONGER)
+    return tuple(int(FIRST_GOAL * factor) for factor in _LONGER)
 
 
 def looks(ends: tuple[int, ...]) -> tuple[int, ...]:

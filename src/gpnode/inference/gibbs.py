@@ -9,7 +9,7 @@ Local scales of the horseshoe, integrated out elsewhere, are drawn anew before e
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -44,11 +44,10 @@ _DIVERGENCE = 1000.0
 class Lifted:
     """Settings of the default sampler. Step sizes find themselves while warming up.
 
-    ``draws`` per chain are kept; by default 2500, and up to sixteen times as many while chains do not agree.
+    ``draws`` per chain are kept; by default 1000, and up to forty times as many while chains do not agree.
     Where the search finds several modes they share the ``chains``, two at least in each.
     """
 
-    first_goal: ClassVar[int] = 2500
     draws: int | None = None
     warmup: int = 400
     chains: int = 4

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -24,12 +24,11 @@ from .frame import Frame
 class NUTS:
     """Settings of the No-U-Turn sampler.
 
-    ``draws`` per chain are kept; by default 1500, and up to sixteen times as many while chains do not agree.
+    ``draws`` per chain are kept; by default 1000, and up to forty times as many while chains do not agree.
     Where the search finds several modes they share the ``chains``, two at least in each.
     A larger ``target_accept`` means smaller steps: fewer divergences, more work.
     """
 
-    first_goal: ClassVar[int] = 1500
     draws: int | None = None
     warmup: int = 800
     chains: int = 4

@@ -17,6 +17,7 @@ from ..dynamics import KnownForm, Named
 from ..forecast import forecast
 from ..inference import fit
 from ..model import Model
+from ..posterior import Posterior
 from ..priors import Uniform
 from . import results
 
@@ -24,6 +25,7 @@ STATES = ("S1", "S2", "S3", "S4", "N2", "A3", "S4ex")
 START = dict(zip(STATES, (0.5, 1.9, 0.18, 0.15, 0.16, 0.1, 0.064), strict=True))
 UNSEEN = dict(zip(STATES, (0.428, 1.378, 0.110, 0.296, 0.252, 0.830, 0.064), strict=True))
 """The paper's start that no measurement was taken from."""
+STARTS: dict[str, dict[str, float] | None] = {"measured start": None, "unseen start": UNSEEN}
 END = 3.0
 HORIZON = 6.0
 TRUTH = {
@@ -121,21 +123,30 @@ def model() -> Model:
     return Model(dynamics, initial={**known, "N2": Uniform(0.0, 1.0)})
 
 
-def run(output: Path, seed: int = 0, progress: bool = True) -> dict[str, Any]:
-    """Fit from cold, forecast every state to t = 6, and from the unseen start; everything goes into ``output``."""
-    output.mkdir(parents=True, exist_ok=True)
-    posterior = fit(model(), simulate(seed), seed=seed, progress=progress)
-    posterior.save(output / "posterior.nc")
-    results.save_table(output, posterior)
+def run(output: Path, seed: int = 0, seeds: int = 1, progress: bool = True) -> dict[str, Any]:
+    """Fit ``seeds`` data sets from cold; forecast every state to t = 6, and from the unseen start."""
+    runs = []
+    for own in range(seed, seed + seeds):
+        folder = output if seeds == 1 else output / f"seed-{own}"
+        folder.mkdir(parents=True, exist_ok=True)
+        posterior = fit(model(), simulate(own), seed=own, progress=progress)
+        runs.append({"seed": own, **_evaluate(posterior, folder)})
+    found = {"study": "glycolysis", "runs": runs, "summary": _summary(runs)}
+    results.write_results(output, found)
+    return found
+
+
+def _evaluate(posterior: Posterior, folder: Path) -> dict[str, Any]:
+    """Figures and tables of one data set."""
+    posterior.save(folder / "posterior.nc")
+    results.save_table(folder, posterior)
     truth = {**TRUTH, "N2.initial": START["N2"]}
     times = np.linspace(0.0, HORIZON, 301)
     found: dict[str, Any] = {
-        "study": "glycolysis",
-        "seed": seed,
         "convergence": results.convergence(posterior),
         "true_values_inside_95": results.inside(posterior, truth),
     }
-    for name, start in (("measured start", None), ("unseen start", UNSEEN)):
+    for name, start in STARTS.items():
         ahead, right = forecast(posterior, times, initial=start), true_path(times, start)
         found[name] = {
             "rmse_mean_path": dict(zip(STATES, results.rmse(ahead.mean().to_numpy(), right), strict=True)),
@@ -144,12 +155,22 @@ def run(output: Path, seed: int = 0, progress: bool = True) -> dict[str, Any]:
         }
         data = posterior.data if start is None else None
         axes = plots.trajectories(ahead, data, truth=dict(zip(STATES, right.T, strict=True)))
-        results.save_figure(output, f"trajectories-{name.replace(' ', '-')}", axes)
-    results.save_figure(output, "parameters", plots.parameters(posterior, list(truth), truth=truth))
-    results.save_figure(output, "residuals", plots.residuals(posterior))
-    results.save_chain_figures(output, posterior, list(truth)[:8])
-    results.write_results(output, found)
+        results.save_figure(folder, f"trajectories-{name.replace(' ', '-')}", axes)
+    results.save_figure(folder, "parameters", plots.parameters(posterior, list(truth), truth=truth))
+    results.save_figure(folder, "residuals", plots.residuals(posterior))
+    results.save_chain_figures(folder, posterior, list(truth)[:8])
     return found
+
+
+def _summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Over data sets: coverage of the true path by state, and the fewest true values inside."""
+    return {
+        "all_converged": all(r["convergence"]["converged"] for r in runs),
+        "fewest_true_values_inside_95": min(sum(r["true_values_inside_95"].values()) for r in runs),
+        "mean_coverage_95": {
+            start: {s: float(np.mean([r[start]["coverage_95"][s] for r in runs])) for s in STATES} for start in STARTS
+        },
+    }
 
 
 if __name__ == "__main__":
