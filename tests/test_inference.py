@@ -144,7 +144,7 @@ def _dense_log_density(problem, u):
     problem = eqx.tree_at(lambda p: p.solver, problem, gn.FixedGrid())
     residuals, _ = problem.residuals(problem.solve_until(values, jnp.asarray(1.0)))
     blocks = zip(problem.measured, residuals, strict=True)
-    return problem.log_prior(u) + sum(problem.channels[b.channel].log_density(values, b.gp_times, r) for b, r in blocks)
+    return problem.log_prior(u) + sum(problem.channels[b.channel].log_density(values, b, r) for b, r in blocks)
 
 
 def test_hopeless_problems_say_what_to_do(data):

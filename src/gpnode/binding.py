@@ -207,10 +207,12 @@ def _measured(
     channel = channels[index]
     times = np.asarray(scaling.solver_time(jnp.asarray(series.times)))
     scaled = jnp.asarray(series.values) / scaling.state_scale[channel.state]
+    gp_times = scaling.gp_time(jnp.asarray(series.times))
     return Measured(
         y=channel.transform.forward(scaled),
-        gp_times=scaling.gp_time(jnp.asarray(series.times)),
+        gp_times=gp_times,
         rows=jnp.asarray(np.searchsorted(solver_times[trajectory], times)),
+        lags=channel.lags(gp_times),
         channel=index,
         trajectory=trajectory,
     )

@@ -16,7 +16,7 @@ import numpy as np
 from jax import Array
 from numba import cfunc, njit
 
-from .solvers.native.ffi import SIGNATURE, argument, is_registration, last_dimension, register, result
+from .solvers.native.ffi import SIGNATURE, argument, integers, is_registration, last_dimension, register, result
 
 _LARGEST_NATIVE = 200
 _LOG_TWO_PI = float(np.log(2.0 * np.pi))
@@ -47,25 +47,32 @@ def factorise(cov: Array) -> Factors:
 class Score(NamedTuple):
     """Of residuals (n,) under a covariance: log density, and its derivatives.
 
-    ``by_residual`` (n,), ``by_cov`` (n, n), ``by_noise`` the derivative by a number on the diagonal.
+    ``by_residual`` (n,), ``by_lag`` (m,) by the covariance at every lag, ``by_noise`` by a number on the diagonal.
     """
 
     value: Array
     by_residual: Array
-    by_cov: Array
+    by_lag: Array
     by_noise: Array
 
 
-def score(residual: Array, cov: Array, noise_var: Array) -> Score:
-    """Log N(residual; 0, cov + noise_var), NaN if that is not positive definite; not differentiable."""
-    n = cov.shape[-1]
+def score(residual: Array, at_lags: Array, positions: Array, noise_var: Array) -> Score:
+    """Log N(residual; 0, cov + noise_var), NaN if that is not positive definite; not differentiable.
+
+    The upper triangle of ``cov`` (n, n), row by row, is ``at_lags[positions]``.
+    """
+    n, m = residual.shape[-1], at_lags.shape[-1]
     if _native(n):
-        return Score(*_call(_SCORE, _serve_score, ((), (n,), (n, n), ()), residual, cov, noise_var))
-    inverse, _, log_det = factorise(cov + noise_var * jnp.eye(n))
-    weights = inverse @ residual
-    value = -0.5 * (residual @ weights + log_det + n * _LOG_TWO_PI)
+        return Score(*_call(_SCORE, _serve_score, ((), (n,), (m,), ()), residual, at_lags, positions, noise_var))
+    upper = np.triu_indices(n)
+    half = jnp.zeros((n, n)).at[upper].set(at_lags[positions])
+    inverse, whitener, log_det = factorise(half + jnp.triu(half, 1).T + noise_var * jnp.eye(n))
+    white = whitener @ residual
+    weights = white @ whitener
+    value = -0.5 * (white @ white + log_det + n * _LOG_TWO_PI)
     by_cov = 0.5 * (jnp.outer(weights, weights) - inverse)
-    return Score(value, -weights, by_cov, jnp.trace(by_cov))
+    both_sides = (2.0 * by_cov - jnp.diag(jnp.diag(by_cov)))[upper]
+    return Score(value, -weights, jnp.zeros(m).at[positions].add(both_sides), jnp.trace(by_cov))
 
 
 def _native(n: int) -> bool:
@@ -134,30 +141,48 @@ def _invert(upper: np.ndarray, lower: np.ndarray) -> None:
 
 @_fast
 def _square(lower: np.ndarray, square: np.ndarray) -> None:
-    """Fill ``square`` with lower' lower."""
+    """Fill ``square`` up to its diagonal, and here and there beyond, with lower' lower."""
     n = lower.shape[0]
-    for i in range(n):
+    whole = n - n % 4
+    for i in range(0, whole, 4):  # four rows of the result at a time: each row of the factor is read less often
+        square[i : i + 4, : i + 4] = 0.0
+        a, b, c, d = square[i], square[i + 1], square[i + 2], square[i + 3]
+        for k in range(i, n - 1, 2):
+            one, two = lower[k], lower[k + 1]
+            a1, b1, c1, d1 = one[i], one[i + 1], one[i + 2], one[i + 3]
+            a2, b2, c2, d2 = two[i], two[i + 1], two[i + 2], two[i + 3]
+            for j in range(i + 4):
+                a[j] += a1 * one[j] + a2 * two[j]
+                b[j] += b1 * one[j] + b2 * two[j]
+                c[j] += c1 * one[j] + c2 * two[j]
+                d[j] += d1 * one[j] + d2 * two[j]
+        if (n - i) % 2:
+            one = lower[n - 1]
+            for j in range(i + 4):
+                for m in range(4):
+                    square[i + m, j] += one[i + m] * one[j]
+    for i in range(whole, n):
         square[i, : i + 1] = 0.0
-        whole = n - (n - i) % 4
-        for k in range(i, whole, 4):
-            a, b, c, d = lower[k, i], lower[k + 1, i], lower[k + 2, i], lower[k + 3, i]
-            for j in range(i + 1):
-                square[i, j] += a * lower[k, j] + b * lower[k + 1, j] + c * lower[k + 2, j] + d * lower[k + 3, j]
-        for k in range(whole, n):
+        for k in range(i, n):
             for j in range(i + 1):
                 square[i, j] += lower[k, i] * lower[k, j]
-    for i in range(n):
+
+
+@_fast
+def _mirror(lower: np.ndarray) -> None:
+    """Make it symmetric."""
+    for i in range(lower.shape[0]):
         for j in range(i):
-            square[j, i] = square[i, j]
+            lower[j, i] = lower[i, j]
 
 
 @njit(cache=True, error_model="numpy")
-def _factorise(cov: np.ndarray, whitener: np.ndarray, inverse: np.ndarray) -> float:
-    """Fill ``whitener`` and ``inverse``; returns the log determinant, or NaN if there is none.
+def _factorise(upper: np.ndarray, whitener: np.ndarray, inverse: np.ndarray) -> float:
+    """Fill ``whitener`` and, up to its diagonal, ``inverse``; returns the log determinant, or NaN if there is none.
 
-    Plain loops over rows: for matrices this small they are faster than LAPACK.
+    Only the upper triangle of the covariance is used, and overwritten. Plain loops over rows: for matrices this small
+    they are faster than LAPACK.
     """
-    upper = cov.copy()
     if not _cholesky(upper):
         inverse[:] = np.nan
         whitener[:] = np.nan
@@ -165,31 +190,49 @@ def _factorise(cov: np.ndarray, whitener: np.ndarray, inverse: np.ndarray) -> fl
     _invert(upper, whitener)
     _square(whitener, inverse)
     log_det = 0.0
-    for i in range(cov.shape[0]):
+    for i in range(upper.shape[0]):
         log_det += 2.0 * np.log(upper[i, i])
     return log_det
 
 
 @_fast
 def _score(
-    residual: np.ndarray, cov: np.ndarray, noise_var: float, by_residual: np.ndarray, by_cov: np.ndarray
+    residual: np.ndarray,
+    at_lags: np.ndarray,
+    positions: np.ndarray,
+    noise_var: float,
+    by_residual: np.ndarray,
+    by_lag: np.ndarray,
 ) -> tuple[float, float]:
     """Fill the derivatives; returns the value and the derivative by the noise."""
-    n = cov.shape[0]
-    noisy, whitener = cov.copy(), np.empty((n, n))
+    n = residual.size
+    upper, whitener, inverse = np.empty((n, n)), np.empty((n, n)), np.empty((n, n))
+    at = 0
     for i in range(n):
-        noisy[i, i] += noise_var
-    log_det = _factorise(noisy, whitener, by_cov)
+        for j in range(i, n):
+            upper[i, j] = at_lags[positions[at]]
+            at += 1
+        upper[i, i] += noise_var
+    log_det = _factorise(upper, whitener, inverse)
     square = by_noise = 0.0
     by_residual[:] = 0.0
+    # By way of the whitened residual: the inverse itself is less exact by the root of the matrix's condition.
     for i in range(n):
-        for j in range(n):
-            by_residual[j] -= residual[i] * by_cov[i, j]
+        white = 0.0
+        for j in range(i + 1):
+            white += whitener[i, j] * residual[j]
+        square += white * white
+        for j in range(i + 1):
+            by_residual[j] -= white * whitener[i, j]
+    by_lag[:] = 0.0
+    at = 0
     for i in range(n):
-        square -= residual[i] * by_residual[i]
-        for j in range(n):
-            by_cov[i, j] = 0.5 * (by_residual[i] * by_residual[j] - by_cov[i, j])
-        by_noise += by_cov[i, i]
+        own = 0.5 * (by_residual[i] * by_residual[i] - inverse[i, i])
+        by_noise += own
+        by_lag[positions[at]] += own
+        for j in range(i + 1, n):  # each pair stands for two entries of the covariance
+            by_lag[positions[at + j - i]] += by_residual[i] * by_residual[j] - inverse[j, i]
+        at += n - i
     return -0.5 * (square + log_det + n * _LOG_TWO_PI), by_noise
 
 
@@ -200,18 +243,22 @@ def _serve_factors(frame: int) -> None:
     for b in range(covs.size // (n * n)):
         at = slice(b * n * n, (b + 1) * n * n)
         inverse, whitener = inverses[at].reshape((n, n)), whiteners[at].reshape((n, n))
-        log_dets[b] = _factorise(covs[at].reshape((n, n)), whitener, inverse)
+        log_dets[b] = _factorise(covs[at].copy().reshape((n, n)), whitener, inverse)
+        _mirror(inverse)
 
 
 @njit(cache=True, error_model="numpy")
 def _serve_score(frame: int) -> None:
-    residuals, covs, noise_vars = argument(frame, 0), argument(frame, 1), argument(frame, 2)
-    values, by_residuals, by_covs, by_noises = result(frame, 0), result(frame, 1), result(frame, 2), result(frame, 3)
-    n = last_dimension(frame, 0)
+    residuals, all_at_lags, noise_vars = argument(frame, 0), argument(frame, 1), argument(frame, 3)
+    all_positions = integers(frame, 2)
+    values, by_residuals, by_lags, by_noises = result(frame, 0), result(frame, 1), result(frame, 2), result(frame, 3)
+    n, m, pairs = last_dimension(frame, 0), last_dimension(frame, 1), last_dimension(frame, 2)
     for b in range(values.size):
-        row, square = slice(b * n, (b + 1) * n), slice(b * n * n, (b + 1) * n * n)
-        cov, by_cov = covs[square].reshape((n, n)), by_covs[square].reshape((n, n))
-        values[b], by_noises[b] = _score(residuals[row], cov, noise_vars[b], by_residuals[row], by_cov)
+        row, lags = slice(b * n, (b + 1) * n), slice(b * m, (b + 1) * m)
+        positions = all_positions[b * pairs : (b + 1) * pairs]
+        values[b], by_noises[b] = _score(
+            residuals[row], all_at_lags[lags], positions, noise_vars[b], by_residuals[row], by_lags[lags]
+        )
 
 
 def _handler(serve: Callable[[int], None]) -> object:

@@ -35,8 +35,8 @@ class Kernel(eqx.Module):
         """Free hyperparameters by full name."""
 
     @abstractmethod
-    def matrix(self, values: Values, prefix: str, t1: Array, t2: Array) -> Array:
-        """Covariance between times ``t1`` (n,) and ``t2`` (m,); shape (n, m)."""
+    def at_lags(self, values: Values, prefix: str, lags: Array) -> Array:
+        """Covariance between times that are ``lags`` apart (any shape, not negative)."""
 
     @abstractmethod
     def units(self, prefix: str) -> dict[str, str]:
@@ -46,9 +46,18 @@ class Kernel(eqx.Module):
     def describe(self) -> dict[str, Any]:
         """Settings, for records."""
 
-    def quasiseparable(self, values: Values, prefix: str) -> TinyKernel | None:
-        """The same kernel in a form whose cost grows linearly with the number of times, if it has one."""
-        return None
+    def matrix(self, values: Values, prefix: str, t1: Array, t2: Array) -> Array:
+        """Covariance between times ``t1`` (n,) and ``t2`` (m,); shape (n, m)."""
+        return self.at_lags(values, prefix, jnp.abs(t1[:, None] - t2[None, :]))
+
+    @property
+    def in_linear_time(self) -> bool:
+        """Whether the kernel has a form whose cost grows linearly with the number of times."""
+        return False
+
+    def quasiseparable(self, values: Values, prefix: str) -> TinyKernel:
+        """That form."""
+        raise NotImplementedError
 
     def __add__(self, other: Kernel) -> Kernel:
         return KernelSum(self, other)
@@ -83,9 +92,9 @@ class Stationary(Kernel):
             for n, h in self.hyperparameters().items()
         }
 
-    def matrix(self, values: Values, prefix: str, t1: Array, t2: Array) -> Array:
+    def at_lags(self, values: Values, prefix: str, lags: Array) -> Array:
         hyper = self._values(values, prefix)
-        return hyper["variance"] * self.shape(hyper, jnp.abs(t1[:, None] - t2[None, :]))
+        return hyper["variance"] * self.shape(hyper, lags)
 
     def describe(self) -> dict[str, Any]:
         return {"kind": type(self).__name__} | {n: describe_hyper(h) for n, h in self.hyperparameters().items()}
@@ -119,7 +128,11 @@ class Matern12(Stationary):
     variance: Hyper = _DEFAULT_VARIANCE
     length_scale: Hyper = _DEFAULT_LENGTH
 
-    def quasiseparable(self, values: Values, prefix: str) -> quasisep.Quasisep:
+    @property
+    def in_linear_time(self) -> bool:
+        return True
+
+    def quasiseparable(self, values: Values, prefix: str) -> TinyKernel:
         hyper = self._values(values, prefix)
         return quasisep.Exp(scale=hyper["length_scale"], sigma=jnp.sqrt(hyper["variance"]))
 
@@ -133,7 +146,11 @@ class Matern32(Stationary):
     variance: Hyper = _DEFAULT_VARIANCE
     length_scale: Hyper = _DEFAULT_LENGTH
 
-    def quasiseparable(self, values: Values, prefix: str) -> quasisep.Quasisep:
+    @property
+    def in_linear_time(self) -> bool:
+        return True
+
+    def quasiseparable(self, values: Values, prefix: str) -> TinyKernel:
         hyper = self._values(values, prefix)
         return quasisep.Matern32(scale=hyper["length_scale"], sigma=jnp.sqrt(hyper["variance"]))
 
@@ -148,7 +165,11 @@ class Matern52(Stationary):
     variance: Hyper = _DEFAULT_VARIANCE
     length_scale: Hyper = _DEFAULT_LENGTH
 
-    def quasiseparable(self, values: Values, prefix: str) -> quasisep.Quasisep:
+    @property
+    def in_linear_time(self) -> bool:
+        return True
+
+    def quasiseparable(self, values: Values, prefix: str) -> TinyKernel:
         hyper = self._values(values, prefix)
         return quasisep.Matern52(scale=hyper["length_scale"], sigma=jnp.sqrt(hyper["variance"]))
 
@@ -209,13 +230,17 @@ class _Pair(Kernel):
 class KernelSum(_Pair):
     """Sum of two independent processes."""
 
-    def quasiseparable(self, values: Values, prefix: str) -> TinyKernel | None:
-        a, b = (k.quasiseparable(values, p) for k, p in self._parts(prefix))
-        return None if a is None or b is None else a + b
+    @property
+    def in_linear_time(self) -> bool:
+        return self.left.in_linear_time and self.right.in_linear_time
 
-    def matrix(self, values: Values, prefix: str, t1: Array, t2: Array) -> Array:
+    def quasiseparable(self, values: Values, prefix: str) -> TinyKernel:
+        a, b = (k.quasiseparable(values, p) for k, p in self._parts(prefix))
+        return a + b
+
+    def at_lags(self, values: Values, prefix: str, lags: Array) -> Array:
         (a, pa), (b, pb) = self._parts(prefix)
-        return a.matrix(values, pa, t1, t2) + b.matrix(values, pb, t1, t2)
+        return a.at_lags(values, pa, lags) + b.at_lags(values, pb, lags)
 
 
 class KernelProduct(_Pair):
@@ -227,9 +252,9 @@ class KernelProduct(_Pair):
         plain = {name: "none" if unit == "variance" else unit for name, unit in b.units(pb).items()}
         return a.units(pa) | plain
 
-    def matrix(self, values: Values, prefix: str, t1: Array, t2: Array) -> Array:
+    def at_lags(self, values: Values, prefix: str, lags: Array) -> Array:
         (a, pa), (b, pb) = self._parts(prefix)
-        return a.matrix(values, pa, t1, t2) * b.matrix(values, pb, t1, t2)
+        return a.at_lags(values, pa, lags) * b.at_lags(values, pb, lags)
 
 
 ALL_KERNELS = (SquaredExponential, Matern12, Matern32, Matern52, Periodic, RationalQuadratic)

@@ -12,6 +12,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro.distributions as dist
 from jax import Array
 from tinygp import GaussianProcess
@@ -26,6 +27,8 @@ DENSE_LIMIT = 300
 
 RELATIVE_JITTER = 1e-10
 """Added to the diagonal of a covariance, relative to its mean diagonal, before factorising."""
+
+_LAG_DIGITS = 13  # of times between zero and one
 
 
 class Transform(eqx.Module):
@@ -168,16 +171,23 @@ class Channel(eqx.Module):
         noise_var = self.noise_var(values)
         return noise_var + RELATIVE_JITTER * (self.signal_cov(values, t[:1], t[:1])[0, 0] + noise_var)
 
-    def log_density(self, values: Values, t: Array, residual: Array) -> Array:
-        """Log density of residuals (n,) at Gaussian-process times ``t`` (n,)."""
+    def log_density(self, values: Values, block: Measured, residual: Array) -> Array:
+        """Log density of the block's residuals (n,)."""
         if self.kernel is None:
             return jnp.sum(dist.Normal(0.0, jnp.sqrt(self.noise_var(values))).log_prob(residual))
-        scalable = self.kernel.quasiseparable(values, self.prefix) if t.size > DENSE_LIMIT else None
-        if scalable is None:
-            return gaussian_log_density(residual, self.signal_cov(values, t, t), self._diagonal(values, t))
-        noise = jnp.broadcast_to(self._diagonal(values, t), t.shape)
+        diagonal = self._diagonal(values, block.gp_times)
+        if block.lags is not None:
+            at_lags = self.kernel.at_lags(values, self.prefix, block.lags.values)
+            return gaussian_log_density(residual, at_lags, block.lags.positions, diagonal)
+        scalable, noise = self.kernel.quasiseparable(values, self.prefix), jnp.broadcast_to(diagonal, residual.shape)
         # Measurement times are sorted when the data are read; to check again here would stop the compiled code.
-        return GaussianProcess(scalable, t, diag=noise, assume_sorted=True).log_probability(residual)
+        return GaussianProcess(scalable, block.gp_times, diag=noise, assume_sorted=True).log_probability(residual)
+
+    def lags(self, times: Array) -> Lags | None:
+        """Lags between Gaussian-process times (n,); None where they are not needed."""
+        if self.kernel is None or (self.kernel.in_linear_time and times.size > DENSE_LIMIT):
+            return None
+        return Lags.between(np.asarray(times))
 
     def whitener(self, values: Values, t: Array) -> Array:
         """W with W cov W' = 1 for measurements at ``t`` (n,): a matrix (n, n), or a number if all are independent."""
@@ -200,34 +210,57 @@ class Channel(eqx.Module):
         return found
 
 
+class Lags(eqx.Module):
+    """How far apart times (n,) are, each distance once: on a regular grid there are n of them, not n squared.
+
+    ``values`` (m,) rise from zero; ``positions`` (n (n + 1) / 2,) tell which belongs to two times, row by row
+    of the upper triangle.
+    """
+
+    values: Array
+    positions: Array
+
+    @classmethod
+    def between(cls, times: np.ndarray) -> Lags:
+        rows, columns = np.triu_indices(times.size)
+        # Equal but for rounding: what that changes in a covariance is far below the jitter.
+        apart = np.abs(times[columns] - times[rows]).round(_LAG_DIGITS)
+        values, positions = np.unique(apart, return_inverse=True)
+        return cls(jnp.asarray(values), jnp.asarray(positions))
+
+
 class Measured(eqx.Module):
-    """One block of data: ``y`` (n,) transformed and scaled, ``gp_times`` (n,), and the rows (n,)
-    of the solver's output that belong to them."""
+    """One block of data: ``y`` (n,) transformed and scaled, ``gp_times`` (n,), the rows (n,) of
+    the solver's output that belong to them, and the lags between times if the likelihood needs them."""
 
     y: Array
     gp_times: Array
     rows: Array
+    lags: Lags | None
     channel: int = eqx.field(static=True)
     trajectory: int = eqx.field(static=True)
 
 
 @jax.custom_vjp
-def gaussian_log_density(residual: Array, cov: Array, noise_var: Array) -> Array:
-    """Log N(residual; 0, cov + noise_var), with the gradient in closed form from one factorisation."""
-    return score(residual, cov, noise_var).value
+def gaussian_log_density(residual: Array, at_lags: Array, positions: Array, noise_var: Array) -> Array:
+    """Log N(residual; 0, covariance), with the gradient in closed form from one factorisation.
+
+    The covariance is given by its values at lags (see :class:`Lags`), and what is to be added to its diagonal.
+    """
+    return score(residual, at_lags, positions, noise_var).value
 
 
-def _gaussian_fwd(residual: Array, cov: Array, noise_var: Array) -> tuple[Array, Score]:
-    found = score(residual, cov, noise_var)
+def _gaussian_fwd(residual: Array, at_lags: Array, positions: Array, noise_var: Array) -> tuple[Array, Score]:
+    found = score(residual, at_lags, positions, noise_var)
     return found.value, found
 
 
-def _gaussian_bwd(found: Score, cotangent: Array) -> tuple[Array, Array, Array]:
+def _gaussian_bwd(found: Score, cotangent: Array) -> tuple[Array, Array, None, Array]:
     # A covariance that is not positive definite gives NaN; its gradient must be finite all the same.
     factor = jnp.where(jnp.isfinite(found.value), cotangent, 0.0)
     safe = (jnp.where(jnp.isfinite(found.value), d, 0.0) for d in found[1:])
-    by_residual, by_cov, by_noise = (factor * d for d in safe)
-    return by_residual, by_cov, by_noise
+    by_residual, by_lag, by_noise = (factor * d for d in safe)
+    return by_residual, by_lag, None, by_noise
 
 
 gaussian_log_density.defvjp(_gaussian_fwd, _gaussian_bwd)

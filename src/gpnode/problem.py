@@ -22,7 +22,7 @@ STEP_TOLERANCE = 1e-5
 _TIGHT = 1e-9
 _SHORTEST_STEPS = 1000.0  # at most this many steps in a characteristic time
 _MOST_STEPS = 20_000  # in a trajectory
-_NODE_QUANTUM = 32  # grids come in multiples of this, so that similar data share compiled code
+_NODE_QUANTUM = 16  # grids come in multiples of this, so that similar data share compiled code
 
 
 class InitialStates(eqx.Module):
@@ -203,7 +203,7 @@ class Problem(eqx.Module):
     def block_densities(self, values: Values, residuals: list[Array]) -> Array:
         """Log density of each block's residuals (blocks,)."""
         parts = [
-            self.channels[block.channel].log_density(values, block.gp_times, residual)
+            self.channels[block.channel].log_density(values, block, residual)
             for block, residual in zip(self.measured, residuals, strict=True)
         ]
         return jnp.stack(parts)

@@ -76,6 +76,13 @@ def result(frame_address: int, index: int) -> Any:
 
 
 @njit
+def integers(frame_address: int, index: int) -> Any:
+    """Flat view of an argument of type int64."""
+    found = words(_buffer(frame_address, _ARGUMENTS, index), 8)
+    return words(found[_DATA], _size(found))
+
+
+@njit
 def last_dimension(frame_address: int, index: int) -> int:
     """Length of the last axis of an argument."""
     found = words(_buffer(frame_address, _ARGUMENTS, index), 8)
@@ -85,10 +92,15 @@ def last_dimension(frame_address: int, index: int) -> int:
 @njit
 def _flat(buffer_address: int) -> Any:
     found = words(buffer_address, 8)
+    return carray(_doubles_at(found[_DATA]), (_size(found),))
+
+
+@njit
+def _size(buffer: Any) -> int:
     size = 1
-    for dimension in words(found[_DIMENSIONS], found[_RANK]):
+    for dimension in words(buffer[_DIMENSIONS], buffer[_RANK]):
         size *= dimension
-    return carray(_doubles_at(found[_DATA]), (size,))
+    return size
 
 
 FIELD_SIGNATURE = types.void(types.float64, *([types.CPointer(types.float64)] * 4))
