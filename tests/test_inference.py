@@ -60,7 +60,7 @@ class Inline(Executor):
 def test_bits_do_not_depend_on_chunks_or_executor(start, monkeypatch):
     def run(executor=None):
         chains = chains_of(start)
-        run_chains(start.problem, chains, SETTINGS, SETTINGS.draws, lambda c: None, executor)
+        run_chains(start.problem, chains, SETTINGS, SETTINGS.warmup + SETTINGS.draws, lambda c: None, executor)
         return [c.trace.read() for c in chains]
 
     one = run()
@@ -77,10 +77,17 @@ def test_interruption_keeps_what_there_is(start, monkeypatch):
     monkeypatch.setattr("gpnode.inference.chains._SECONDS", 1e-9)  # one step a chunk
     chains = chains_of(start)
     with pytest.raises(KeyboardInterrupt):
-        run_chains(start.problem, chains, SETTINGS, SETTINGS.draws, lambda c: None, Inline(interrupt_after=90))
+        run_chains(
+            start.problem,
+            chains,
+            SETTINGS,
+            SETTINGS.warmup + SETTINGS.draws,
+            lambda c: None,
+            Inline(interrupt_after=90),
+        )
     assert all(0 < c.done < 70 for c in chains)
     whole = chains_of(start)
-    run_chains(start.problem, whole, SETTINGS, SETTINGS.draws, lambda c: None)
+    run_chains(start.problem, whole, SETTINGS, SETTINGS.warmup + SETTINGS.draws, lambda c: None)
     kept = chains[0].trace.count
     assert kept > 0
     assert np.array_equal(chains[0].trace.read(), whole[0].trace.read()[:kept])

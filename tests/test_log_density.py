@@ -20,6 +20,7 @@ from gpnode.solvers import ALL_SOLVERS
 
 TIGHT = {
     gn.Native: gn.Native(tolerance=1e-10),
+    gn.NativeStiff: gn.NativeStiff(tolerance=1e-11),
     gn.FixedGrid: gn.FixedGrid(),
     gn.Adaptive: gn.Adaptive(rtol=1e-12, atol=1e-12),
     gn.Stiff: gn.Stiff(rtol=1e-11, atol=1e-11, max_steps=20_000),
@@ -184,7 +185,7 @@ def test_paper_convention_of_the_squared_exponential(decay_data):
 
 @pytest.mark.parametrize("kind", ALL_SOLVERS, ids=lambda s: s.__name__)
 def test_every_solver_without_gaussian_process(decay_data, kind):
-    problem = tight(rotation_model(kernel=None, solver=TIGHT[kind]), decay_data)
+    problem = tight(rotation_model(kernel=None), decay_data).with_solver(TIGHT[kind])
     zero = {v: lambda h, d: np.zeros_like(d) for v in ("x", "y")}
     check(problem, rotation_reference(problem, decay_data, zero, {}), points(problem.size, count=2))
 

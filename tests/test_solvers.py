@@ -7,7 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gpnode.solvers import ALL_SOLVERS, FixedGrid, Status, refine, solve_with_gradient
+import gpnode as gn
+from gpnode.solvers import ALL_SOLVERS, FixedGrid, NativeStiff, Status, Stiff, refine, solve_with_gradient
+from gpnode.solvers.native import implicit
 
 TIMES = jnp.linspace(0.0, 3.0, 61)
 
@@ -108,3 +110,59 @@ def test_refine_asks_for_more_steps_where_errors_are_large():
     assert counts[1] == 3
     assert counts[2] < 4
     assert refine(np.array([1]), np.array([np.nan]), 1e-6)[0] > 10
+
+
+# -- stiff systems -----------------------------------------------------------------------------
+
+
+def robertson(t, x, p):
+    """Three reactions, ten orders of magnitude apart in speed."""
+    slow, fast, faster = 0.04 * x[0], p["fast"] * x[1] * x[2], p["faster"] * x[1] ** 2
+    return jnp.stack([fast - slow, slow - fast - faster, faster])
+
+
+def test_implicit_tableau_is_of_fourth_order_and_its_embedded_one_of_third():
+    a, b, c = implicit.COUPLING, implicit.COUPLING[-1], implicit.NODES
+    conditions = [
+        (lambda w: w.sum(), 1.0),
+        (lambda w: w @ c, 1 / 2),
+        (lambda w: w @ c**2, 1 / 3),
+        (lambda w: w @ a @ c, 1 / 6),
+        (lambda w: w @ c**3, 1 / 4),
+        (lambda w: (w * c) @ a @ c, 1 / 8),
+        (lambda w: w @ a @ c**2, 1 / 12),
+        (lambda w: w @ a @ a @ c, 1 / 24),
+    ]
+    assert np.allclose(a.sum(axis=1), c, atol=1e-14)
+    assert np.allclose([of(b) for of, _ in conditions], [right for _, right in conditions], atol=1e-14)
+    off = np.array([of(b - implicit.ERROR) - right for of, right in conditions])
+    assert np.abs(off[:4]).max() < 1e-14 < np.abs(off[4:]).max()
+
+
+def test_stiff_solvers_agree_with_each_other_and_with_differences():
+    ts, x0 = jnp.concatenate([jnp.zeros(1), jnp.geomspace(1e-3, 1e3, 12)]), jnp.array([1.0, 0.0, 0.0])
+    params = {"fast": jnp.asarray(1e4), "faster": jnp.asarray(3e7)}
+    native, by_native = NativeStiff(1e-9).solve_with_jacobian(robertson, params, x0, ts, (0,))
+    general, by_general = Stiff(rtol=1e-9, atol=1e-12).solve_with_jacobian(robertson, params, x0, ts, (0,))
+    assert int(native.status) == int(general.status) == Status.OK
+    assert int(native.num_steps) < 1500  # an explicit method would need millions
+    assert np.allclose(native.xs, general.xs, atol=1e-7)
+    assert np.allclose(by_native[0] * 1e4, by_general[0] * 1e4, atol=1e-6)
+    assert np.allclose(by_native[1] * 3e7, by_general[1] * 3e7, atol=1e-6)
+    assert np.allclose(by_native[2], by_general[2], atol=1e-6)
+
+
+def test_a_model_with_a_stiff_solver_is_solved_in_native_code():
+    t = np.linspace(0.0, 5.0, 12)
+    model = gn.Model(
+        gn.KnownForm(["x"], lambda t, x, p: {"x": -p.rate * (x.x - jnp.cos(t))}, {"rate": gn.LogNormal(5.0, 1.0)}),
+        initial={"x": 1.0},
+        kernel=None,
+        solver=gn.Stiff(rtol=1e-7, atol=1e-9),
+    )
+    problem = gn.bind(model, gn.Observations({"x": (t, np.cos(t))}))
+    assert problem.solver == NativeStiff(1e-9, gn.Stiff().max_steps)
+    value, gradient, status = problem.value_and_grad(jnp.array([0.0, -3.0]))
+    assert int(status) == Status.OK
+    assert np.isfinite(value)
+    assert np.abs(gradient).min() > 0.0

@@ -48,7 +48,7 @@ from .priors import (  # noqa: E402
     Uniform,
 )
 from .simulation import simulate  # noqa: E402
-from .solvers import Adaptive, FixedGrid, Native, Stiff  # noqa: E402
+from .solvers import Adaptive, FixedGrid, Native, NativeStiff, Stiff  # noqa: E402
 
 __version__ = "0.1.0"
 
@@ -81,6 +81,7 @@ __all__ = [
     "Model",
     "ModelError",
     "Native",
+    "NativeStiff",
     "Noise",
     "Normal",
     "Observations",

@@ -26,7 +26,7 @@ from .parameters import Independent, centre_and_width
 from .problem import InitialStates, Problem
 from .scaling import Scaling
 from .smoothing import characteristic_time, smooth
-from .solvers import FixedGrid, Native, Solver, unsupported
+from .solvers import FixedGrid, Native, NativeStiff, Solver, Stiff, unsupported
 
 
 def bind(model: Model, data: Observations) -> Problem:
@@ -43,7 +43,7 @@ def bind(model: Model, data: Observations) -> Problem:
         channels=channels,
         measured=tuple(_measured(s, data, channels, scaling, measured_times) for s in data.series),
         scaling=scaling,
-        solver=_fastest_solver(dynamics, len(model.states)) if model.solver is None else model.solver,
+        solver=_fastest_solver(model.solver, dynamics, len(model.states)),
         nodes=jnp.asarray(measured_times),
         measured_times=jnp.asarray(measured_times),
         states=model.states,
@@ -58,8 +58,13 @@ def bind(model: Model, data: Observations) -> Problem:
     return orderly(problem).with_steps()
 
 
-def _fastest_solver(dynamics: BoundDynamics, states: int) -> Solver:
-    """Native code where the equations allow it; a warning says so where they do not."""
+def _fastest_solver(wanted: Solver | None, dynamics: BoundDynamics, states: int) -> Solver:
+    """Native code where the equations allow it, unless another solver is wanted; a warning says so where they do not.
+
+    Of stiff solvers, the native one stands in for the general one.
+    """
+    if wanted is not None and not isinstance(wanted, Stiff):
+        return wanted
     shapes = {p.name: jnp.zeros(p.shape) for block in dynamics.blocks for p in block.parameters()}
     params = {name: shapes[name] for name in dynamics.parameter_names}
     reasons: list[str | None] = []
@@ -72,13 +77,13 @@ def _fastest_solver(dynamics: BoundDynamics, states: int) -> Solver:
     eqx.filter_eval_shape(look, dynamics)
     reason = reasons[0]
     if reason is None:
-        return Native()
+        return Native() if wanted is None else NativeStiff(min(wanted.rtol, wanted.atol), wanted.max_steps)
     warnings.warn(
         f"the vector field cannot be compiled to native code: {reason}. It is solved by array code instead, which "
         "gives the same results more slowly.",
         stacklevel=3,
     )
-    return FixedGrid()
+    return wanted or FixedGrid()
 
 
 def fingerprint(model: Model, data: Observations) -> str:

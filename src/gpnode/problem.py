@@ -260,13 +260,14 @@ class Problem(eqx.Module):
             most = np.maximum(1, np.ceil(_SHORTEST_STEPS * np.diff(np.asarray(self.measured_times), axis=1)))
             wanted = np.minimum(refine(counts, errors, tolerance), most)
             problem = self.with_steps(np.ceil(wanted * min(1.0, _MOST_STEPS / wanted.sum(axis=1).max())))
-        return problem._with_solver(problem.solver.at_tolerance(tolerance))
+        return problem.with_solver(problem.solver.at_tolerance(tolerance))
 
     def tightly_solved(self) -> Problem:
         """The same problem solved with error control far below anything that matters."""
-        return self._with_solver(self.solver.controlled(_TIGHT))
+        return self.with_solver(self.solver.controlled(_TIGHT))
 
-    def _with_solver(self, solver: Solver) -> Problem:
+    def with_solver(self, solver: Solver) -> Problem:
+        """The same problem solved by another backend."""
         return eqx.tree_at(lambda p: p.solver, self, solver)
 
     def step_error(self, unconstrained: Array) -> float:

@@ -93,22 +93,21 @@ def run_chains(
     problem: Problem,
     chains: list[Chain],
     settings: Sampler,
-    draws: int,
+    steps: int,
     on_progress: Callable[[list[Chain]], None],
     executor: ExecutorChoice = None,
     keep: Callable[[Chain], None] = lambda chain: None,
 ) -> None:
-    """Advance all chains until they have ``draws`` draws; ``keep`` is called with each chain that has moved on.
+    """Advance all chains to ``steps`` steps, the warm-up's included; ``keep`` is called with each that has moved on.
 
     Without an executor, chains run side by side in threads, one per core. When interrupted, chunks under way are
     still taken in before the interrupt is raised again.
     """
-    total = settings.warmup + draws
     # These numbers do not enter a step; left in, code would be compiled anew for each of them.
     parcel = Parcel((problem, dataclasses.replace(settings, draws=None, chains=1)))
 
     def next_chunk(chain: Chain) -> Task | None:
-        count = chain.next_count(total)
+        count = chain.next_count(steps)
         return Task(chain, run_chunk, (parcel, chain.frame, chain.state, count)) if count > 0 else None
 
     def absorb(chain: Chain, result: tuple[State, np.ndarray, float]) -> Task | None:

@@ -153,7 +153,7 @@ def _find_or_load_start(
     if loaded is not None:
         return loaded
     with one_blas_thread():
-        start = find_start(bind(model, data), keys[0], display.say)
+        start = find_start(bind(model, data), keys[0], display.say, method if isinstance(method, Lifted) else None)
     points = [] if isinstance(method, Laplace) else disperse(start, method.chains, keys[1])
     if kept is not None:
         kept.save_start(start, points)
@@ -183,7 +183,7 @@ def _sample(
             def show(chains: list[Chain], goal: int = goal) -> None:
                 display.chains(chains, settings, max(goal, ends[0]))
 
-            run_chains(start.problem, chains, settings, goal, show, executor, keep)
+            run_chains(start.problem, chains, settings, settings.warmup + goal, show, executor, keep)
             rows = _first_rows([chain.trace for chain in chains], goal)
             if goal < ends[-1]:
                 finer = with_finer_steps(start, np.stack([r["draw"] for r in rows]), settings.chains)

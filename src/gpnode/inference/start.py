@@ -14,7 +14,9 @@ from ..errors import StartError
 from ..posterior import spread_out
 from ..problem import STEP_TOLERANCE, Problem, log_densities, log_density
 from .frame import Frame
-from .laplace import Mode, find_mode
+from .gibbs import Lifted
+from .laplace import Mode, curvature, find_mode
+from .pilots import run_pilots
 from .search import Candidate, SearchResult, search
 from .settle import settle, settle_path
 
@@ -32,19 +34,26 @@ _SAME_MODE = 3.0  # closer than this many standard deviations (per square root o
 
 @dataclass(frozen=True)
 class Start:
-    """The problem on its final grid, its modes from best to worst, and the record of the search."""
+    """The problem on its final grid, its modes from best to worst, and the record of the search.
+
+    If ``piloted``, there is a "mode" for every chain: the end of a pilot, where it begins.
+    """
 
     problem: Problem
     modes: tuple[Mode, ...]
     search: SearchResult
+    piloted: bool = False
 
     def chains_a_mode(self, chains: int) -> int:
         """Modes share the chains asked for, but each has two at least, if so many were asked for, to be compared."""
-        return max(min(chains, 2), chains // len(self.modes))
+        return 1 if self.piloted else max(min(chains, 2), chains // len(self.modes))
 
 
-def find_start(problem: Problem, key: Array, say: Callable[[str], None]) -> Start:
-    """Climb the start ladder. Raises :class:`StartError` with a remedy if no path can be found."""
+def find_start(problem: Problem, key: Array, say: Callable[[str], None], pilots: Lifted | None = None) -> Start:
+    """Climb the start ladder. Raises :class:`StartError` with a remedy if no path can be found.
+
+    With settings for ``pilots``, short chains show the way where the equations alone cannot follow the data.
+    """
     found = search(problem, key, say)
     if not found.candidates:
         raise StartError(
@@ -52,10 +61,14 @@ def find_start(problem: Problem, key: Array, say: Callable[[str], None]) -> Star
             "Narrow the priors towards plausible values, check the equations and initial values, give the size of "
             "unobserved states with scales={...}, or pass solver=Stiff() if the system has very fast and slow parts."
         )
+    ladder = [*_distinct(found.candidates)[:_MOST_MODES], *found.flexible]
+    if pilots is not None and found.flexible:
+        piloted = _follow_pilots(problem, found, [c.unconstrained for c in ladder], pilots, key, say)
+        if piloted is not None:
+            return piloted
     say("choosing the solver's steps")
     problem = problem.with_steps_for(jnp.asarray(found.candidates[0].unconstrained))
     modes: list[Mode] = []
-    ladder = [*_distinct(found.candidates)[:_MOST_MODES], *found.flexible]
     for i, candidate in enumerate(ladder):
         say(f"climbing from start {i + 1} of {len(ladder)}")
         settled = settle(problem, candidate.unconstrained, jax.random.fold_in(key, len(modes)))
@@ -70,20 +83,38 @@ def find_start(problem: Problem, key: Array, say: Callable[[str], None]) -> Star
     modes.sort(key=lambda m: -m.log_evidence)
     best = modes[0]
     say("checking the solver's steps")
-    problem = _with_accurate_steps(problem, best, key)
+    z = 0.3 * np.asarray(jax.random.normal(key, (8, best.centre.size)))
+    problem = _with_accurate_steps(problem, np.vstack([best.centre, best.centre + z @ best.spread.T]))
     kept = tuple(m for m in modes if m.log_evidence > best.log_evidence - _NEGLIGIBLE)
     return Start(problem, kept[:_MOST_MODES], found)
 
 
-def _with_accurate_steps(problem: Problem, mode: Mode, key: Array) -> Problem:
-    """The problem on a grid whose log density is right at the mode and about it.
+def _follow_pilots(
+    problem: Problem,
+    found: SearchResult,
+    starts: list[np.ndarray],
+    settings: Lifted,
+    key: Array,
+    say: Callable[[str], None],
+) -> Start | None:
+    """Chains that begin where the best pilots ended; None if no pilot could set out."""
+    problem = problem.with_steps()
+    ends = run_pilots(problem, starts, settings, key, say)
+    if not ends:
+        return None
+    say("checking the solver's steps")
+    problem = _with_accurate_steps(problem, np.stack(ends))
+    modes = [Mode(u, curvature(problem, u), float(log_density(problem, jnp.asarray(u))[0])) for u in ends]
+    return Start(problem, tuple(modes[i % len(modes)] for i in range(settings.chains)), found, piloted=True)
+
+
+def _with_accurate_steps(problem: Problem, points: np.ndarray) -> Problem:
+    """The problem on a grid whose log density is right at ``points`` (n, size).
 
     Where neighbouring paths drift apart, errors of single steps grow, and their size alone does not tell enough.
     """
     if not problem.solver.follows_grid:
         return problem
-    z = 0.3 * np.asarray(jax.random.normal(key, (8, mode.centre.size)))
-    points = np.vstack([mode.centre, mode.centre + z @ mode.spread.T])
     for tolerance in STEP_TOLERANCE * 10.0 ** -np.arange(4):
         problem = problem.with_steps_for(jnp.asarray(points), float(tolerance))
         off = np.abs(solver_errors(problem, points))
@@ -154,8 +185,10 @@ def disperse(start: Start, chains: int, key: Array) -> list[np.ndarray]:
     """Starting points for chains, mode after mode, in the coordinates of the mode's frame.
 
     Points are drawn wider than the normal approximation; where the density falls off faster
-    than that, they are drawn back towards the mode.
+    than that, they are drawn back towards the mode. Ends of pilots are where they should be.
     """
+    if start.piloted:
+        return [np.zeros_like(mode.centre) for mode in start.modes]
     points = []
     count = start.chains_a_mode(chains)
     for i in range(count * len(start.modes)):
@@ -167,8 +200,8 @@ def disperse(start: Start, chains: int, key: Array) -> list[np.ndarray]:
 
 def frames_of(start: Start, chains: int) -> list[Frame]:
     """Coordinates for chains, mode after mode."""
-    curvature = np.mean([mode.curvature for mode in start.modes], axis=0)
-    return [mode.frame(curvature) for mode in start.modes for _ in range(start.chains_a_mode(chains))]
+    shared = np.mean([mode.curvature for mode in start.modes], axis=0)
+    return [mode.frame(shared) for mode in start.modes for _ in range(start.chains_a_mode(chains))]
 
 
 def _draw_back(problem: Problem, mode: Mode, z: np.ndarray) -> np.ndarray:

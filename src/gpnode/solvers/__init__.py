@@ -3,15 +3,16 @@
 from .adaptive import Adaptive, Stiff
 from .base import Solver, Status, Trajectory, VectorField, solve_with_gradient
 from .fixed_grid import FixedGrid, local_errors, refine
-from .native import Native, unsupported
+from .native import Native, NativeStiff, unsupported
 
-ALL_SOLVERS = (Native, FixedGrid, Adaptive, Stiff)
+ALL_SOLVERS = (Native, NativeStiff, FixedGrid, Adaptive, Stiff)
 
 __all__ = [
     "ALL_SOLVERS",
     "Adaptive",
     "FixedGrid",
     "Native",
+    "NativeStiff",
     "Solver",
     "Status",
     "Stiff",

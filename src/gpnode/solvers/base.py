@@ -104,6 +104,10 @@ class Solver(eqx.Module):
         """The same backend for a grid on which steps err by about ``step_error``."""
         return self
 
+    def limited(self, steps: int) -> Solver:
+        """The same backend, which gives up when it needs ``steps`` more than asked for, if it may take more at all."""
+        return self
+
     def controlled(self, step_error: float) -> Solver:
         """A backend that keeps the error of a step to about ``step_error`` by itself, whatever the times."""
         return self

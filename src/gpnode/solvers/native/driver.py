@@ -59,6 +59,11 @@ def enter(name, description):
     raise MemoryError(f"more than {ROWS} vector fields in one process.")
 
 
+def field_table():
+    """Address of the table of descriptions."""
+    return _table.ctypes.data
+
+
 @njit(error_model="numpy", **INNER)
 def describe(table, name):
     """The description that was entered under ``name``."""
@@ -350,7 +355,7 @@ _registered = []
 def register_once():
     """Make the integrators callable from XLA under the name TARGET."""
     if not _registered:
-        table = _table.ctypes.data
+        table = field_table()
 
         @cfunc(SIGNATURE)
         def handler(frame):

@@ -1,9 +1,11 @@
-"""The native backend behind the solver seam."""
+"""The native backends behind the solver seam."""
 
 from __future__ import annotations
 
 import dataclasses
+from abc import abstractmethod
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import equinox as eqx
@@ -13,7 +15,7 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from ..base import Solver, Trajectory, VectorField
-from . import driver
+from . import driver, implicit
 from .generate import compiled
 from .scalar_code import Unsupported
 
@@ -21,15 +23,19 @@ _SOLUTION, _SENSITIVITIES, _GRADIENT = driver.SOLUTION, driver.SENSITIVITIES, dr
 _CORRECTION = driver.CORRECTION
 
 
-class Native(Solver):
-    """Fifth-order explicit Runge–Kutta compiled to machine code: the default on a CPU.
+class _Compiled(Solver):
+    """Solves by an integrator compiled to machine code.
 
-    One step per interval of ``ts``, cut into shorter ones where the error estimate (relative to
-    states of order one) exceeds ``tolerance``, into up to ``max_steps`` more in all.
+    ``tolerance`` is relative to states of order one; ``max_steps`` are those beyond one per interval of ``ts``.
     """
 
-    tolerance: float = eqx.field(static=True, default=2e-5)
-    max_steps: int = eqx.field(static=True, default=50_000)
+    tolerance: eqx.AbstractVar[float]
+    max_steps: eqx.AbstractVar[int]
+
+    @property
+    @abstractmethod
+    def _integrator(self) -> ModuleType:
+        """The module of the integrator: its name for XLA, and how to register it."""
 
     def solve(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Trajectory:
         every = tuple(range(x0.size))
@@ -49,42 +55,6 @@ class Native(Solver):
         theta, unravel = ravel_pytree(params)
         return path(theta, x0)
 
-    def solve_reversible(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Trajectory:
-        return self.solve(vector_field, params, x0, ts)
-
-    def solve_with_jacobian(
-        self,
-        vector_field: VectorField,
-        params: Any,
-        x0: Array,
-        ts: Array,
-        free_states: tuple[int, ...],
-        guess: Array | None = None,
-    ) -> tuple[Trajectory, Array]:
-        what = _SENSITIVITIES if guess is None else _CORRECTION
-        return self._call(what, vector_field, params, x0, ts, free_states, guess)
-
-    def solve_with_pull_back(
-        self, vector_field: VectorField, params: Any, x0: Array, ts: Array, free_states: tuple[int, ...]
-    ) -> tuple[Trajectory, Callable[[Array], Array]]:
-        def pull_back(cotangent: Array, params: Any, x0: Array, ts: Array) -> Array:
-            return self._call(_GRADIENT, vector_field, params, x0, ts, free_states, cotangent)[1]
-
-        found, _ = self._call(_SOLUTION, vector_field, params, x0, ts, free_states)
-        return found, jax.tree_util.Partial(pull_back, params=params, x0=x0, ts=ts)
-
-    def at_tolerance(self, step_error: float) -> Native:
-        # Well above the grid's own errors: where steps are cut for some draws and not for others, the
-        # density has small jumps, which are harmless where they are rare.
-        return dataclasses.replace(self, tolerance=10.0 * step_error)
-
-    def controlled(self, step_error: float) -> Native:
-        return dataclasses.replace(self, tolerance=step_error)
-
-    @property
-    def follows_grid(self) -> bool:
-        return True
-
     def _call(
         self,
         what: float,
@@ -101,7 +71,7 @@ class Native(Solver):
         """
         flat, _ = ravel_pytree(params)
         field = compiled(vector_field, params, x0.size)
-        driver.register_once()
+        self._integrator.register_once()
         columns = flat.size + len(free)
         jacobian = (ts.size, x0.size, columns)
         extra = {_SOLUTION: (0,), _SENSITIVITIES: jacobian, _CORRECTION: jacobian, _GRADIENT: (columns,)}[what]
@@ -109,7 +79,7 @@ class Native(Solver):
         if companion is None:
             companion = jnp.zeros((0, x0.size))
         xs, report, extra_values = jax.ffi.ffi_call(
-            driver.TARGET,
+            self._integrator.TARGET,
             tuple(jax.ShapeDtypeStruct(s, jnp.float64) for s in ((ts.size, x0.size), (2,), extra)),
             vmap_method="broadcast_all",
         )(
@@ -121,6 +91,93 @@ class Native(Solver):
         )
         path = Trajectory(xs, report[0].astype(int), report[1].astype(int))
         return path, jnp.moveaxis(extra_values, -1, 0)
+
+
+class Native(_Compiled):
+    """Fifth-order explicit Runge–Kutta compiled to machine code: the default on a CPU.
+
+    One step per interval of ``ts``, cut into shorter ones where the error estimate (relative to
+    states of order one) exceeds ``tolerance``, into up to ``max_steps`` more in all.
+    """
+
+    tolerance: float = eqx.field(static=True, default=2e-5)
+    max_steps: int = eqx.field(static=True, default=50_000)
+
+    @property
+    def _integrator(self) -> ModuleType:
+        return driver
+
+    def solve_with_jacobian(
+        self,
+        vector_field: VectorField,
+        params: Any,
+        x0: Array,
+        ts: Array,
+        free_states: tuple[int, ...],
+        guess: Array | None = None,
+    ) -> tuple[Trajectory, Array]:
+        what = _SENSITIVITIES if guess is None else _CORRECTION
+        return self._call(what, vector_field, params, x0, ts, free_states, guess)
+
+    def solve_reversible(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Trajectory:
+        return self.solve(vector_field, params, x0, ts)
+
+    def solve_with_pull_back(
+        self, vector_field: VectorField, params: Any, x0: Array, ts: Array, free_states: tuple[int, ...]
+    ) -> tuple[Trajectory, Callable[[Array], Array]]:
+        def pull_back(cotangent: Array, params: Any, x0: Array, ts: Array) -> Array:
+            return self._call(_GRADIENT, vector_field, params, x0, ts, free_states, cotangent)[1]
+
+        found, _ = self._call(_SOLUTION, vector_field, params, x0, ts, free_states)
+        return found, jax.tree_util.Partial(pull_back, params=params, x0=x0, ts=ts)
+
+    def at_tolerance(self, step_error: float) -> Native:
+        # Well above the grid's own errors: where steps are cut for some draws and not for others, the
+        # density has small jumps, which are harmless where they are rare.
+        return dataclasses.replace(self, tolerance=10.0 * step_error)
+
+    def limited(self, steps: int) -> Native:
+        return dataclasses.replace(self, max_steps=min(steps, self.max_steps))
+
+    def controlled(self, step_error: float) -> Native:
+        return dataclasses.replace(self, tolerance=step_error)
+
+    @property
+    def follows_grid(self) -> bool:
+        return True
+
+
+class NativeStiff(_Compiled):
+    """Fourth-order implicit Runge–Kutta compiled to machine code, with step-size control, for stiff systems."""
+
+    tolerance: float = eqx.field(static=True, default=1e-8)
+    max_steps: int = eqx.field(static=True, default=20_000)
+
+    @property
+    def _integrator(self) -> ModuleType:
+        return implicit
+
+    def solve_with_jacobian(
+        self,
+        vector_field: VectorField,
+        params: Any,
+        x0: Array,
+        ts: Array,
+        free_states: tuple[int, ...],
+        guess: Array | None = None,
+    ) -> tuple[Trajectory, Array]:
+        return self._call(_SENSITIVITIES, vector_field, params, x0, ts, free_states)
+
+    def solve_reversible(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Trajectory:
+        raise NotImplementedError("the implicit integrator has no reverse sweep; see reverses.")
+
+    @property
+    def reverses(self) -> bool:
+        return False
+
+    @property
+    def follows_grid(self) -> bool:
+        return False
 
 
 def unsupported(vector_field: VectorField, params: Any, states: int) -> str | None:
