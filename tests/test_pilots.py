@@ -1,0 +1,65 @@
+"""Pilot chains: they set out where equations cannot follow the data, and lead to where the mass is."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gpnode as gn
+from gpnode.inference.pilots import run_pilots
+from gpnode.inference.start import disperse, find_start, frames_of
+from gpnode.problem import log_density
+
+
+@pytest.fixture(scope="module")
+def unexplained() -> gn.Observations:
+    """Something that goes to and fro, which no equation in one state can do by itself."""
+    t = np.linspace(0.0, 12.0, 30)
+    return gn.Observations({"x": (t, np.sin(t) + 0.05 * np.random.default_rng(0).normal(size=t.size))})
+
+
+@pytest.fixture
+def short(monkeypatch):
+    monkeypatch.setattr("gpnode.inference.pilots._BLOCK", 20)
+    monkeypatch.setattr("gpnode.inference.pilots._MOST_BLOCKS", 2)
+    return gn.Lifted(warmup=20, chains=3)
+
+
+@pytest.mark.slow
+def test_chains_begin_where_pilots_ended(unexplained, short):
+    model = gn.Model(gn.Dictionary(["x"], gn.polynomial(degree=2)), initial={"x": 0.0})
+    said: list[str] = []
+    start = find_start(gn.bind(model, unexplained), jax.random.key(0), said.append, short)
+    assert start.piloted
+    assert any("pilot chains" in what for what in said)
+    points, frames = disperse(start, 3, jax.random.key(1)), frames_of(start, 3)
+    assert len(points) == len(frames) == 3
+    values = [
+        float(log_density(start.problem, f.point(jnp.asarray(z)))[0]) for f, z in zip(frames, points, strict=True)
+    ]
+    assert np.allclose(values, [m.log_density for m in start.modes])
+    assert max(values) - min(values) < 3.0 * start.problem.size
+
+
+def test_a_start_far_below_the_others_is_left_behind(unexplained, short, monkeypatch):
+    """Two starts that cannot move: one of them with a hundred times the noise there is."""
+    model = gn.Model(
+        gn.KnownForm(["x"], lambda t, x, p: {"x": p.speed * jnp.cos(t)}, {"speed": gn.Normal(1.0, 0.01)}),
+        initial={"x": 0.0},
+        kernel=None,
+        noise=gn.Noise(std=gn.LogNormal(-3.0, 1.0)),
+    )
+    problem = gn.bind(model, unexplained)
+    monkeypatch.setattr("gpnode.inference.pilots.settle", lambda problem, start, key: start)
+    monkeypatch.setattr("gpnode.inference.pilots.run_chains", _stand_still)
+    good, bad = np.array([1.0, -3.0]), np.array([1.0, 1.6])
+    (end,) = run_pilots(problem, [bad, good], short, jax.random.key(0), lambda what: None)
+    assert np.array_equal(end, good)
+
+
+def _stand_still(problem, chains, settings, steps, on_progress):
+    for chain in chains:
+        value, _ = log_density(problem, chain.state.unconstrained)
+        chain.state = chain.state._replace(level=value)
