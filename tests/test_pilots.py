@@ -55,7 +55,7 @@ def test_a_start_far_below_the_others_is_left_behind(unexplained, short, monkeyp
     monkeypatch.setattr("gpnode.inference.pilots.settle", lambda problem, start, key: start)
     monkeypatch.setattr("gpnode.inference.pilots.run_chains", _stand_still)
     good, bad = np.array([1.0, -3.0]), np.array([1.0, 1.6])
-    (end,) = run_pilots(problem, [bad, good], short, jax.random.key(0), lambda what: None)
+    (end,), _ = run_pilots(problem, [bad, good], short, jax.random.key(0), lambda what: None)
     assert np.array_equal(end, good)
 
 

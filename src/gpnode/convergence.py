@@ -41,6 +41,13 @@ def agree(draws: np.ndarray) -> bool:
     )
 
 
+def disagreement(draws: np.ndarray) -> str:
+    """How far chains of draws (chains, draws, size) are from agreeing, where they are worst."""
+    values = np.moveaxis(draws, -1, 0)
+    rhat, bulk, tail = max(map(rank_rhat, values)), min(map(bulk_ess, values)), min(map(tail_ess, values))
+    return f"R-hat is {rhat:.3f}, effective draws are {bulk:.0f} in the bulk and {tail:.0f} in the tails"
+
+
 def gelman_rubin(draws: np.ndarray) -> float:
     """The classic potential scale reduction of draws (chains, draws), without splitting or ranks."""
     return _finite_or(np.inf, _quiet(az.rhat, draws, method="identity") if draws.shape[0] > 1 else np.nan)

@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 
 from ..binding import bind, fingerprint
+from ..convergence import disagreement
 from ..data import Observations
 from ..errors import CheckpointError
 from ..model import Model
@@ -186,7 +187,8 @@ def _sample(
             run_chains(start.problem, chains, settings, settings.warmup + goal, show, executor, keep)
             rows = _first_rows([chain.trace for chain in chains], goal)
             if goal < ends[-1]:
-                finer = with_finer_steps(start, np.stack([r["draw"] for r in rows]), settings.chains)
+                draws = np.stack([r["draw"] for r in rows])
+                finer = with_finer_steps(start, draws, settings.chains, early=goal not in ends)
                 if finer is not None:
                     display.say(
                         "the solver's steps are too coarse where the chains went: beginning there with finer ones"
@@ -200,7 +202,7 @@ def _sample(
             if skip is not None:
                 rows = [r[skip:] for r in rows]
                 break
-            display.say(f"the chains do not agree after {goal} draws each: going on")
+            display.say(f"after {goal} draws each, {disagreement(np.stack([r['draw'] for r in rows]))}: going on")
     except KeyboardInterrupt:
         if kept is not None or not all(chain.trace.count for chain in chains):
             raise

@@ -8,6 +8,7 @@ forced through the data. Chains leave such places within some hundred steps, and
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,14 +25,25 @@ _BLOCK, _MOST_BLOCKS = 200, 10  # steps of a chain between comparisons, and how 
 # A chain stays in the race unless its log density is lower than the best by so much per parameter: a region that has
 # the same mass all the same would have to be wider by a factor of e in every direction.
 _HOPELESS = 1.0
+# In the end it must be nearer, in standard deviations of a normal distribution's log density: regions below that have
+# been seen to hold a chain for thousands of steps before it went to the others.
+_BEHIND = 3.0
 _RISING = 3.0  # nats in a block
+_THINNED = 10
 _MOST_CUTS = 4  # steps, for every one of the grid: places that need more are about to blow up
+
+
+class Pilots(NamedTuple):
+    """Of the chains that got into good regions: their ends, best first, and some of the draws they made there."""
+
+    ends: list[np.ndarray]
+    draws: list[np.ndarray]
 
 
 def run_pilots(
     problem: Problem, starts: list[np.ndarray], settings: Lifted, key: Array, say: Callable[[str], None]
-) -> list[np.ndarray]:
-    """Ends of the chains that got into good regions, best first; none if no start has a path on this grid."""
+) -> Pilots:
+    """Send out a chain from each start; there are no ends if no start has a path on this grid."""
     quick = problem.with_solver(problem.solver.limited(_MOST_CUTS * problem.nodes.size))
     modes = []
     for i, begin in enumerate(starts):
@@ -41,19 +53,21 @@ def run_pilots(
         if np.isfinite(height):
             modes.append(Mode(settled, curvature(quick, settled), height))
     if not modes:
-        return []
+        return Pilots([], [])
     say(f"{len(modes)} pilot chains: compiling the sampler")
     centres = [np.zeros(problem.size) for _ in modes]
     racing = start_chains(quick, [m.frame() for m in modes], centres, jax.random.fold_in(key, len(starts)), settings)
     best = -np.inf
     for block in range(1, _MOST_BLOCKS + 1):
         run_chains(quick, racing, settings, block * _BLOCK, lambda chains: None)
-        racing = _hopeful(racing, problem.size)
+        racing = _ahead(racing, _HOPELESS * problem.size)
         say(f"{len(racing)} pilot chains, log density up to {_level(racing[0]):.0f}")
         if block > 1 and _level(racing[0]) < best + _RISING:
             break
         best = _level(racing[0])
-    return [np.asarray(_state(chain).unconstrained) for chain in racing]
+    first = _ahead(racing, _BEHIND * np.sqrt(0.5 * problem.size))
+    draws = [row["draw"] for chain in first if chain.trace.count for row in chain.trace.read()[-_BLOCK::_THINNED]]
+    return Pilots([np.asarray(_state(chain).unconstrained) for chain in first], draws)
 
 
 def _state(chain: Chain) -> State:
@@ -66,7 +80,7 @@ def _level(chain: Chain) -> float:
     return float(_state(chain).level)
 
 
-def _hopeful(chains: list[Chain], size: int) -> list[Chain]:
-    """From best to worst, without those that are far behind."""
+def _ahead(chains: list[Chain], margin: float) -> list[Chain]:
+    """From best to worst, without those that are farther behind than ``margin``."""
     ranked = sorted(chains, key=_level, reverse=True)
-    return [chain for chain in ranked if _level(chain) > _level(ranked[0]) - _HOPELESS * size]
+    return [chain for chain in ranked if _level(chain) > _level(ranked[0]) - margin]

@@ -99,12 +99,12 @@ def _follow_pilots(
 ) -> Start | None:
     """Chains that begin where the best pilots ended; None if no pilot could set out."""
     problem = problem.with_steps()
-    ends = run_pilots(problem, starts, settings, key, say)
-    if not ends:
+    pilots = run_pilots(problem, starts, settings, key, say)
+    if not pilots.ends:
         return None
     say("checking the solver's steps")
-    problem = _with_accurate_steps(problem, np.stack(ends))
-    modes = [Mode(u, curvature(problem, u), float(log_density(problem, jnp.asarray(u))[0])) for u in ends]
+    problem = _with_accurate_steps(problem, np.stack([*pilots.ends, *pilots.draws]))
+    modes = [Mode(u, curvature(problem, u), float(log_density(problem, jnp.asarray(u))[0])) for u in pilots.ends]
     return Start(problem, tuple(modes[i % len(modes)] for i in range(settings.chains)), found, piloted=True)
 
 
@@ -117,8 +117,7 @@ def _with_accurate_steps(problem: Problem, points: np.ndarray) -> Problem:
         return problem
     for tolerance in STEP_TOLERANCE * 10.0 ** -np.arange(4):
         problem = problem.with_steps_for(jnp.asarray(points), float(tolerance))
-        off = np.abs(solver_errors(problem, points))
-        if np.all(off[np.isfinite(off)] < _ACCURATE):
+        if np.quantile(np.abs(solver_errors(problem, points)), _ACCURATE_PART, method="lower") < _ACCURATE:
             break
     return problem
 
@@ -130,8 +129,12 @@ def solver_errors(problem: Problem, points: np.ndarray) -> np.ndarray:
     return np.where(sound, exact, 0.0) - np.where(sound, used, 0.0)
 
 
-def with_finer_steps(start: Start, draws: np.ndarray, chains: int) -> tuple[Start, list[np.ndarray]] | None:
+def with_finer_steps(
+    start: Start, draws: np.ndarray, chains: int, early: bool = False
+) -> tuple[Start, list[np.ndarray]] | None:
     """If the solver's steps are too coarse where chains (chains, draws, size) went: finer ones, and points to begin at.
+
+    ``early`` in a run, when to begin again costs little, steps must be finer than later on.
 
     None if they are fine enough, or if shorter steps do not help: then the verdict will tell. The points are the
     ends of the chains, in the coordinates of their modes.
@@ -143,7 +146,7 @@ def with_finer_steps(start: Start, draws: np.ndarray, chains: int) -> tuple[Star
     def error(problem: Problem) -> float:
         return float(np.quantile(np.abs(solver_errors(problem, points)), _ACCURATE_PART))
 
-    if error(start.problem) < _TOO_COARSE:
+    if error(start.problem) < (_ACCURATE if early else _TOO_COARSE):
         return None
     for tolerance in STEP_TOLERANCE * 10.0 ** -np.arange(0.0, 5.0, 0.5):
         problem = start.problem.with_steps_for(jnp.asarray(points[::5]), float(tolerance))
