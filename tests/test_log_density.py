@@ -20,7 +20,7 @@ from gpnode.solvers import ALL_SOLVERS
 
 TIGHT = {
     gn.Native: gn.Native(tolerance=1e-10),
-    gn.NativeStiff: gn.NativeStiff(tolerance=1e-11),
+    gn.NativeStiff: gn.NativeStiff(rtol=1e-11, atol=1e-11),
     gn.FixedGrid: gn.FixedGrid(),
     gn.Adaptive: gn.Adaptive(rtol=1e-12, atol=1e-12),
     gn.Stiff: gn.Stiff(rtol=1e-11, atol=1e-11, max_steps=20_000),

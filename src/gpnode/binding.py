@@ -77,7 +77,11 @@ def _fastest_solver(wanted: Solver | None, dynamics: BoundDynamics, states: int)
     eqx.filter_eval_shape(look, dynamics)
     reason = reasons[0]
     if reason is None:
-        return Native() if wanted is None else NativeStiff(min(wanted.rtol, wanted.atol), wanted.max_steps)
+        if wanted is None:
+            return Native()
+        # Of lower order, it takes more steps, which cost far less.
+        most = max(wanted.max_steps, NativeStiff().max_steps)
+        return NativeStiff(rtol=wanted.rtol, atol=wanted.atol, max_steps=most)
     warnings.warn(
         f"the vector field cannot be compiled to native code: {reason}. It is solved by array code instead, which "
         "gives the same results more slowly.",

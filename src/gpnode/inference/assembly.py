@@ -174,7 +174,11 @@ def _describe_start(start: Start) -> dict[str, Any]:
     return {
         "failed_solves": start.search.failed_solves,
         "candidates": [{"misfit": c.misfit, "origin": c.origin} for c in start.search.candidates],
-        "modes": [{"log_density": m.log_density, "log_evidence": m.log_evidence} for m in start.modes],
+        "piloted": start.piloted,
+        "modes": [
+            {"log_density": m.log_density} | ({} if start.piloted else {"log_evidence": m.log_evidence})
+            for m in start.modes
+        ],
         "steps": int(problem.nodes.shape[1] - 1),
         "time_unit": float(problem.scaling.time_unit),
         "solver": dict(vars(problem.solver)),

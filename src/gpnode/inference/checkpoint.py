@@ -225,7 +225,9 @@ def load_start(folder: Path, model: Model, data: Observations) -> tuple[Start, l
             for u, m, o in zip(arrays["candidates"], arrays["misfits"], described["origins"], strict=True)
         )
         search = SearchResult(candidates, int(described["failed_solves"]))
-        return Start(problem, modes, search, bool(described["piloted"])), [p.reshape(size) for p in arrays["points"]]
+        return Start(problem, modes, search, bool(described.get("piloted", False))), [
+            p.reshape(size) for p in arrays["points"]
+        ]
     except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
         raise FileFormatError(f"{path} does not fit this run ({error}). Delete {folder} to begin anew.") from error
 

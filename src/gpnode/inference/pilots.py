@@ -34,17 +34,26 @@ _MOST_CUTS = 4  # steps, for every one of the grid: places that need more are ab
 
 
 class Pilots(NamedTuple):
-    """Of the chains that got into good regions: their ends, best first, and some of the draws they made there."""
+    """Of the chains that got into good regions: their ends, best first, and some of the draws they made there.
+
+    Draws of a warm-up that is longer than the race are not kept.
+    """
 
     ends: list[np.ndarray]
     draws: list[np.ndarray]
+
+    def points(self, count: int) -> list[np.ndarray]:
+        """So many places for chains to begin: ends, and where there are not enough, draws far from each other."""
+        missing = count - len(self.ends)
+        others = self.draws or self.ends
+        return [*self.ends[:count], *(others[(i * len(others)) // missing] for i in range(missing))]
 
 
 def run_pilots(
     problem: Problem, starts: list[np.ndarray], settings: Lifted, key: Array, say: Callable[[str], None]
 ) -> Pilots:
     """Send out a chain from each start; there are no ends if no start has a path on this grid."""
-    quick = problem.with_solver(problem.solver.limited(_MOST_CUTS * problem.nodes.size))
+    quick = problem.with_solver(problem.solver.limited(_MOST_CUTS * problem.nodes.shape[1]))
     modes = []
     for i, begin in enumerate(starts):
         say(f"climbing from start {i + 1} of {len(starts)}")
@@ -57,14 +66,15 @@ def run_pilots(
     say(f"{len(modes)} pilot chains: compiling the sampler")
     centres = [np.zeros(problem.size) for _ in modes]
     racing = start_chains(quick, [m.frame() for m in modes], centres, jax.random.fold_in(key, len(starts)), settings)
-    best = -np.inf
     for block in range(1, _MOST_BLOCKS + 1):
+        before = {chain.index: _level(chain) for chain in racing}
         run_chains(quick, racing, settings, block * _BLOCK, lambda chains: None)
-        racing = _ahead(racing, _HOPELESS * problem.size)
-        say(f"{len(racing)} pilot chains, log density up to {_level(racing[0]):.0f}")
-        if block > 1 and _level(racing[0]) < best + _RISING:
+        if block > 1:  # until then a chain may still be falling from a spike
+            racing = _ahead(racing, _HOPELESS * problem.size)
+        say(f"{len(racing)} pilot chains, log density up to {max(map(_level, racing)):.0f}")
+        rising = any(_level(chain) > before[chain.index] + _RISING for chain in racing)
+        if not rising and block * _BLOCK >= settings.warmup + _BLOCK:
             break
-        best = _level(racing[0])
     first = _ahead(racing, _BEHIND * np.sqrt(0.5 * problem.size))
     draws = [row["draw"] for chain in first if chain.trace.count for row in chain.trace.read()[-_BLOCK::_THINNED]]
     return Pilots([np.asarray(_state(chain).unconstrained) for chain in first], draws)

@@ -88,7 +88,7 @@ class Adaptive(_Diffrax):
 class Stiff(_Diffrax):
     """Implicit fifth-order method (Kvaerno) with step-size control, for stiff systems.
 
-    In a model it stands for :class:`NativeStiff` with the same tolerance wherever the equations can be compiled.
+    In a model it stands for :class:`NativeStiff` with the same tolerances wherever the equations can be compiled.
     """
 
     rtol: float = eqx.field(static=True, default=1e-8)

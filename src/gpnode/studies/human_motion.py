@@ -149,7 +149,7 @@ def run(
             "seen": recording.rmse(recording.latent[recording.seen], recording.seen),
             "missing": recording.rmse(recording.latent[recording.missing], recording.missing),
         },
-        "log_evidence_of_starts": [m["log_evidence"] for m in posterior.record["start"]["modes"]],
+        "log_density_of_starts": [m["log_density"] for m in posterior.record["start"]["modes"]],
         "all": evaluate(posterior, recording),
         "modes": [
             {"weight": weight, "standard_error": error, **results.agreement(mode), **evaluate(mode, recording)}

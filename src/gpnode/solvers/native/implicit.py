@@ -51,7 +51,7 @@ ERROR = COUPLING[5] - np.array(
     [4586570599 / 29645900160, 0.0, 178811875 / 945068544, 814220225 / 1159782912, -3700637 / 11593932, 61727 / 225920]
 )
 MOST_ITERATIONS = 12
-SOLVED = 1e-3  # of the tolerance: how exactly the equations of a stage are solved
+SOLVED = 1e-3  # in units of the tolerances: how exactly the equations of a stage are solved
 SHORTEST = 1e-12  # of the whole time
 
 
@@ -131,10 +131,23 @@ def base_of(x, h, i, slopes, base):
 
 
 @njit(error_model="numpy", **INNER)
-def try_step(field, t, h, x, p, tolerance, matrix, pivots, slopes, points, gap):
-    """Fill ``slopes`` (STAGES, states) but the first, and ``points``; returns the error, infinite if a stage fails.
+def length(gap, x, tolerances):
+    """Largest entry of ``gap`` (states, 1) in units of what is tolerated at ``x``; infinite if one is not finite."""
+    relative, absolute = tolerances
+    found = 0.0
+    for d in range(x.size):
+        if not abs(gap[d, 0]) < np.inf:
+            return np.inf
+        found = max(found, abs(gap[d, 0]) / (absolute + relative * abs(x[d])))
+    return found
 
-    ``matrix`` is factorised at ``x``; ``gap`` (states, 1) is room to work in. The last point is the solution.
+
+@njit(error_model="numpy", **INNER)
+def try_step(field, t, h, x, p, tolerances, matrix, pivots, slopes, points, gap):
+    """Fill ``slopes`` (STAGES, states) but the first, and ``points``; returns the error in units of the tolerances.
+
+    It is infinite if a stage fails, and NaN if it does because the field has no value where it should. ``matrix`` is
+    factorised at ``x``; ``gap`` (states, 1) is room to work in. The last point is the solution.
     """
     states = x.size
     base = np.empty(states)
@@ -145,15 +158,18 @@ def try_step(field, t, h, x, p, tolerance, matrix, pivots, slopes, points, gap):
             points[i, d] = base[d] + h * DIAGONAL * slopes[i - 1, d]
         before = np.inf
         for iteration in range(MOST_ITERATIONS):
+            if not within_bound(points[i]):
+                return np.inf
             slope(field, t + NODES[i] * h, points[i], p, f)
             for d in range(states):
+                if np.isnan(f[d]):
+                    return np.nan
                 gap[d, 0] = base[d] + h * DIAGONAL * f[d] - points[i, d]
             solve(matrix, pivots, gap)
-            size = 0.0
             for d in range(states):
                 points[i, d] += gap[d, 0]
-                size = max(size, abs(gap[d, 0]) / max(1.0, abs(points[i, d])))
-            if size <= SOLVED * tolerance:
+            size = length(gap, points[i], tolerances)
+            if size <= SOLVED:
                 break
             if not size < 0.9 * before or iteration == MOST_ITERATIONS - 1:
                 return np.inf
@@ -168,10 +184,7 @@ def try_step(field, t, h, x, p, tolerance, matrix, pivots, slopes, points, gap):
         for i in range(STAGES):
             gap[d, 0] += h * ERROR[i] * slopes[i, d]
     solve(matrix, pivots, gap)  # else the error of what is stiff would be overestimated
-    error = 0.0
-    for d in range(states):
-        error = max(error, abs(gap[d, 0]) / max(1.0, abs(points[STAGES - 1, d])))
-    return error
+    return length(gap, points[STAGES - 1], tolerances)
 
 
 @njit(error_model="numpy", **INNER)
@@ -213,9 +226,10 @@ def push(field, t, h, x, p, points, by_state, by_parameter, room, matrix, pivots
 
 
 @njit(error_model="numpy", **INNER)
-def integrate(field, p, x, ts, tolerance, most_steps, free, xs, sensitivities):
+def integrate(field, p, x, ts, tolerances, most_steps, free, xs, sensitivities):
     """Advance ``x`` (states,) over ``ts``, filling ``xs`` (times, states); returns the status and the steps tried.
 
+    ``tolerances`` are relative and absolute.
     ``sensitivities`` (times, states * columns) is filled unless empty.
     """
     states, parameters = x.size, field[PARAMETERS]
@@ -253,18 +267,18 @@ def integrate(field, p, x, ts, tolerance, most_steps, free, xs, sensitivities):
             stage_matrix(field, t, x, p, taken * DIAGONAL, by_state, by_parameter, room, matrix)
             error = np.inf
             if factor(matrix, pivots):
-                error = try_step(field, t, taken, x, p, tolerance, matrix, pivots, slopes, points, gap)
-            if not error <= tolerance:
-                h = taken * (max(0.1, 0.9 * (tolerance / error) ** 0.25) if np.isfinite(error) else 0.1)
+                error = try_step(field, t, taken, x, p, tolerances, matrix, pivots, slopes, points, gap)
+            if not error <= 1.0:
+                h = taken * (max(0.1, 0.9 * error**-0.25) if np.isfinite(error) else 0.1)
                 if h <= SHORTEST * whole:
-                    return BLOW_UP, tried
+                    return (NOT_FINITE if np.isnan(error) else BLOW_UP), tried
                 continue
             if with_sensitivities and not push(
                 field, t, taken, x, p, points, by_state, by_parameter, room, matrix, pivots, width, moved, sensitivity
             ):
                 return NOT_FINITE, tried
             copy(points[STAGES - 1], x)
-            grown = taken * min(4.0, max(0.2, 0.9 * (tolerance / max(error, 1e-300)) ** 0.25))
+            grown = taken * min(4.0, max(0.2, 0.9 * max(error, 1e-300) ** -0.25))
             # A step cut short by a time of output says little of how long the next may be.
             h = max(h, grown) if last else grown
             if last:
@@ -278,7 +292,10 @@ def integrate(field, p, x, ts, tolerance, most_steps, free, xs, sensitivities):
 
 @njit(error_model="numpy", cache=True)
 def serve(frame, table):
-    """As the driver's, for a solution alone or with its sensitivities."""
+    """As the driver's, for a solution alone or with its sensitivities.
+
+    The tolerance among the settings is the relative one; the absolute one follows the field's name.
+    """
     settings, ps, x0s, ts = argument(frame, 0), argument(frame, 1), argument(frame, 2), argument(frame, 3)
     times, num_settings = last_dimension(frame, 3), last_dimension(frame, 0)
     batches = ts.size // times
@@ -286,7 +303,7 @@ def serve(frame, table):
     room = extra.size // batches
     for b in range(batches):
         own = settings[b * num_settings : (b + 1) * num_settings]
-        free = own[4:]
+        free = own[5:]
         field = describe(table, int(own[3]))
         states, inputs = field[STATES], field[INPUTS]
         x0 = x0s[b * states : (b + 1) * states]
@@ -301,7 +318,7 @@ def serve(frame, table):
             ps[b * inputs : (b + 1) * inputs],
             x,
             ts[b * times : (b + 1) * times],
-            own[1],
+            (own[1], own[4]),
             times + int(own[2]),
             free,
             xs,

@@ -24,13 +24,14 @@ _CORRECTION = driver.CORRECTION
 
 
 class _Compiled(Solver):
-    """Solves by an integrator compiled to machine code.
+    """Solves by an integrator compiled to machine code; ``max_steps`` are those beyond one per interval of ``ts``."""
 
-    ``tolerance`` is relative to states of order one; ``max_steps`` are those beyond one per interval of ``ts``.
-    """
-
-    tolerance: eqx.AbstractVar[float]
     max_steps: eqx.AbstractVar[int]
+
+    @property
+    @abstractmethod
+    def _tolerances(self) -> tuple[float, ...]:
+        """What the integrator wants to know of errors."""
 
     @property
     @abstractmethod
@@ -72,6 +73,7 @@ class _Compiled(Solver):
         flat, _ = ravel_pytree(params)
         field = compiled(vector_field, params, x0.size)
         self._integrator.register_once()
+        first, *others = self._tolerances
         columns = flat.size + len(free)
         jacobian = (ts.size, x0.size, columns)
         extra = {_SOLUTION: (0,), _SENSITIVITIES: jacobian, _CORRECTION: jacobian, _GRADIENT: (columns,)}[what]
@@ -83,7 +85,7 @@ class _Compiled(Solver):
             tuple(jax.ShapeDtypeStruct(s, jnp.float64) for s in ((ts.size, x0.size), (2,), extra)),
             vmap_method="broadcast_all",
         )(
-            jnp.asarray([what, self.tolerance, self.max_steps, field.name, *free], dtype=float),
+            jnp.asarray([what, first, self.max_steps, field.name, *others, *free], dtype=float),
             inputs,
             x0,
             ts,
@@ -106,6 +108,10 @@ class Native(_Compiled):
     @property
     def _integrator(self) -> ModuleType:
         return driver
+
+    @property
+    def _tolerances(self) -> tuple[float, ...]:
+        return (self.tolerance,)
 
     def solve_with_jacobian(
         self,
@@ -148,14 +154,22 @@ class Native(_Compiled):
 
 
 class NativeStiff(_Compiled):
-    """Fourth-order implicit Runge–Kutta compiled to machine code, with step-size control, for stiff systems."""
+    """Fourth-order implicit Runge–Kutta compiled to machine code, with step-size control, for stiff systems.
 
-    tolerance: float = eqx.field(static=True, default=1e-8)
+    ``rtol`` and ``atol`` are in scaled units, where states are of order one.
+    """
+
+    rtol: float = eqx.field(static=True, default=1e-8)
+    atol: float = eqx.field(static=True, default=1e-8)
     max_steps: int = eqx.field(static=True, default=20_000)
 
     @property
     def _integrator(self) -> ModuleType:
         return implicit
+
+    @property
+    def _tolerances(self) -> tuple[float, ...]:
+        return self.rtol, self.atol
 
     def solve_with_jacobian(
         self,
