@@ -56,8 +56,8 @@ class Kernel(eqx.Module):
         return False
 
     def quasiseparable(self, values: Values, prefix: str) -> TinyKernel:
-        """That form."""
-        raise NotImplementedError
+        """That form, where there is one."""
+        raise NotImplementedError(f"{type(self).__name__} has no form in linear time; see in_linear_time.")
 
     def __add__(self, other: Kernel) -> Kernel:
         return KernelSum(self, other)

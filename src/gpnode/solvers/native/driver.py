@@ -59,11 +59,6 @@ def enter(name, description):
     raise MemoryError(f"more than {ROWS} vector fields in one process.")
 
 
-def field_table():
-    """Address of the table of descriptions."""
-    return _table.ctypes.data
-
-
 @njit(error_model="numpy", **INNER)
 def describe(table, name):
     """The description that was entered under ``name``."""
@@ -349,19 +344,24 @@ def serve(frame, table):
             pull(field, p, steps, taken, free, companion.reshape((times, states)), derivative)
 
 
-_registered = []
+_registered = {}
 
 
-def register_once():
-    """Make the integrators callable from XLA under the name TARGET."""
-    if not _registered:
-        table = field_table()
+def register_serving(target, serving):
+    """Make ``serving(frame, table)`` callable from XLA under the name ``target``, unless it is already."""
+    if target not in _registered:
+        table = _table.ctypes.data
 
         @cfunc(SIGNATURE)
         def handler(frame):
             if not is_registration(frame):
-                serve(frame, table)
+                serving(frame, table)
             return 0
 
-        register(TARGET, handler)
-        _registered.append(handler)
+        register(target, handler)
+        _registered[target] = handler
+
+
+def register_once():
+    """Make the explicit integrator callable from XLA."""
+    register_serving(TARGET, serve)

@@ -9,7 +9,7 @@ derivative solves the stage's equation, linearised where Newton's method ended.
 # mypy: ignore-errors
 
 import numpy as np
-from numba import cfunc, njit
+from numba import njit
 
 from .driver import (
     BLOW_UP,
@@ -29,12 +29,12 @@ from .driver import (
     copy,
     derivatives,
     describe,
-    field_table,
     keep,
+    register_serving,
     slope,
     within_bound,
 )
-from .ffi import SIGNATURE, argument, call_field, is_registration, last_dimension, register, result
+from .ffi import argument, call_field, last_dimension, result
 
 TARGET = "gpnode_solve_stiff"
 STAGES = 6
@@ -331,19 +331,6 @@ def serve(frame, table):
                 copy(x0, xs[k])
 
 
-_registered = []
-
-
 def register_once():
-    """Make the integrator callable from XLA under the name TARGET."""
-    if not _registered:
-        table = field_table()
-
-        @cfunc(SIGNATURE)
-        def handler(frame):
-            if not is_registration(frame):
-                serve(frame, table)
-            return 0
-
-        register(TARGET, handler)
-        _registered.append(handler)
+    """Make the implicit integrator callable from XLA."""
+    register_serving(TARGET, serve)

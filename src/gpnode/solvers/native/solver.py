@@ -189,10 +189,6 @@ class NativeStiff(_Compiled):
     def reverses(self) -> bool:
         return False
 
-    @property
-    def follows_grid(self) -> bool:
-        return False
-
 
 def unsupported(vector_field: VectorField, params: Any, states: int) -> str | None:
     """Why the native backend cannot solve this system, or ``None`` if it can."""
