@@ -50,7 +50,10 @@ def surface_of(residuals, excess, status=always) -> lifted.Surface:
         path, by_input, inputs_by_x = jnp.zeros((1, 1, 1)), jnp.zeros((1, 1, 1, 1)), jnp.zeros((1, 1, x.size))
         return lifted.Local(residuals(x), jax.jacfwd(residuals)(x), path, by_input, inputs_by_x, status(x))
 
-    return lifted.Surface(lambda x: (residuals(x), status(x)), evaluate, jax.value_and_grad(excess))
+    def area(x, local, weights):
+        return jax.grad(lambda x: jnp.sum(weights * evaluate(x).slope))(x)
+
+    return lifted.Surface(lambda x: (residuals(x), status(x)), evaluate, jax.value_and_grad(excess), area)
 
 
 def sample(surface: lifted.Surface, angle: float, rotations: int, count: int = 60_000):

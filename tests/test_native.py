@@ -76,7 +76,7 @@ def test_sensitivities_and_adjoint_agree_on_a_grid_that_must_be_refined():
     found, jacobian = solver.solve_with_jacobian(field, PARAMS, X0, TIMES, (1,))
     _, pull_back = solver.solve_with_pull_back(field, PARAMS, X0, TIMES, (1,))
     assert int(found.num_steps) > 60
-    assert np.allclose(pull_back(weights), jnp.einsum("ptd,td->p", jacobian, weights), rtol=1e-11, atol=1e-12)
+    assert np.allclose(pull_back(weights), jnp.einsum("tdp,td->p", jacobian, weights), rtol=1e-11, atol=1e-12)
 
 
 def pendulum(t, x, p):

@@ -161,7 +161,7 @@ class Problem(eqx.Module):
         return jnp.concatenate([jnp.broadcast_to(flat, (len(x0), flat.size)), x0[:, free]], axis=1)
 
     def solve_with_jacobian(self, values: Values, guess: Array | None = None) -> tuple[Trajectory, Array]:
-        """Paths, and their derivatives (trajectories, columns, nodes, states) by :meth:`path_inputs`.
+        """Paths, and their derivatives (trajectories, nodes, states, columns) by :meth:`path_inputs`.
 
         With a ``guess`` (trajectories, nodes, states), paths one step nearer to them.
         """
@@ -173,14 +173,24 @@ class Problem(eqx.Module):
 
         return jax.vmap(one)(x0, self.nodes, guess)
 
-    def residual_slopes(self, paths: Trajectory, jacobian: Array) -> list[Array]:
-        """Derivatives (n, columns) of every block's residuals by its trajectory's inputs."""
+    def steer(self, values: Values, xs: Array, jacobian: Array, weights: Array) -> Array:
+        """About the gradient (trajectories, columns) of sum(weights * jacobian) by :meth:`path_inputs`; may be zero."""
+        _, params = self._start_and_params(values)
+
+        def one(ts: Array, xs: Array, jacobian: Array, weights: Array) -> Array:
+            free = self.initial.free_states
+            return self.solver.steer(self.dynamics.vector_field, params, ts, xs, jacobian, weights, free)
+
+        return jax.vmap(one)(self.nodes, xs, jacobian, weights)
+
+    def residual_slopes(self, xs: Array, jacobian: Array) -> list[Array]:
+        """Derivatives (n, columns) of every block's residuals by its trajectory's inputs, along paths ``xs``."""
         found = []
         for block in self.measured:
             channel = self.channels[block.channel]
-            x = paths.xs[block.trajectory, block.rows, channel.state]
+            x = xs[block.trajectory, block.rows, channel.state]
             outer = jax.vmap(jax.grad(channel.transform.forward))(x)
-            found.append(-outer[:, None] * jacobian[block.trajectory][:, block.rows, channel.state].T)
+            found.append(-outer[:, None] * jacobian[block.trajectory, block.rows, channel.state])
         return found
 
     def residuals(self, paths: Trajectory) -> tuple[list[Array], Array]:

@@ -67,12 +67,25 @@ def path_given_rest(
 
     def evaluate(x: Array, guess: Array | None = None) -> Local:
         paths, jacobian = problem.solve_with_jacobian(problem.constrain(place(x)), guess)
-        by_x = jax.jacfwd(lambda x: problem.path_inputs(problem.constrain(place(x))))(x)
+        by_x = inputs_by(x)
         found, status = problem.residuals(paths)
-        slopes = problem.residual_slopes(paths, jacobian)
-        by_block = [s @ by_x[b.trajectory] for s, b in zip(slopes, problem.measured, strict=True)]
-        r, slope = whiten(jnp.concatenate(found)), whiten(jnp.concatenate(by_block))
+        r, slope = whiten(jnp.concatenate(found)), slope_of(by_x, paths.xs, jacobian)
         return Local(r, slope, paths.xs, jacobian, by_x, status.astype(int))
+
+    def inputs_by(x: Array) -> Array:
+        return jax.jacfwd(lambda x: problem.path_inputs(problem.constrain(place(x))))(x)
+
+    def slope_of(by_x: Array, xs: Array, jacobian: Array) -> Array:
+        slopes = problem.residual_slopes(xs, jacobian)
+        return whiten(jnp.concatenate([s @ by_x[b.trajectory] for s, b in zip(slopes, problem.measured, strict=True)]))
+
+    def steer(x: Array, local: Local, weights: Array) -> Array:
+        _, pull = jax.vjp(slope_of, local.inputs_by_x, local.path, local.by_input)
+        onto_inputs, onto_path, onto_jacobian = pull(weights)
+        _, pull_inputs = jax.vjp(inputs_by, x)
+        by_input = problem.steer(problem.constrain(place(x)), local.path, local.by_input, onto_jacobian)
+        by_input += jnp.einsum("rksc,rks->rc", local.by_input, onto_path)
+        return pull_inputs(onto_inputs)[0] + jnp.einsum("rc,rcn->n", by_input, local.inputs_by_x)
 
     def excess(x: Array) -> Array:
         """Log prior beyond the normal distributions that ``x`` is measured in."""
@@ -83,7 +96,7 @@ def path_given_rest(
                 total += block.log_prior(at) + problem.layout.log_jacobian(place(x), tuple(conditional.centre))
         return total + (0.0 if all(c.exact for c in conditionals) else 0.5 * _norm(problem, conditionals, x))
 
-    return Surface(residuals, evaluate, jax.value_and_grad(excess)), (u[where] - centre) / width, place
+    return Surface(residuals, evaluate, jax.value_and_grad(excess), steer), (u[where] - centre) / width, place
 
 
 def _gather(problem: Problem, conditionals: list[Conditional]) -> tuple[Array, Array]:

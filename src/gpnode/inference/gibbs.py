@@ -26,7 +26,7 @@ from .nuts import leapfrog
 # Where all is normal, the end of a turn by a right angle is independent of its start.
 _ANGLES, _TURNS, _STRIDES = (0.02, 1.6), (0.05, 1.6), (1e-3, 10.0)
 _MOST_ROTATIONS = 24
-_ROTATIONS_A_ROUND = 8
+_ROTATIONS_A_ROUND = 4
 # A rotation may be as large as still lands. Small rotations do not make long turns acceptable, because the drift of
 # the area element does not depend on them: turns are like steps of a random walk, best when many are refused.
 _LANDED, _PATH_ACCEPT, _REST_ACCEPT = 0.95, 0.4, 0.85
@@ -38,6 +38,7 @@ _REST_DEPTH = 4
 _MEMORY, _CLIMBED = 50, 3.0
 _WIDEST = 1.0  # on the unconstrained scale, which is a logarithm for all that is positive
 _DIVERGENCE = 1000.0
+_OLD_WEIGHT = 10.0  # in points
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,30 @@ class Size(NamedTuple):
         return Size(log, self.mean + (log - self.mean) / (1.0 + late))
 
 
+class Moments(NamedTuple):
+    """Of points (size,) so far: how many, their mean, and sums of products of deviations from it (size, size)."""
+
+    count: Array
+    mean: Array
+    products: Array
+
+    def with_point(self, point: Array) -> Moments:
+        count = self.count + 1
+        before = point - self.mean
+        mean = self.mean + before / count
+        return Moments(count, mean, self.products + jnp.outer(before, point - mean))
+
+    def spread(self, old: Array) -> Array:
+        """Square root of the covariance, with some weight on the ``old`` one, for few points know little."""
+        total = self.products + _OLD_WEIGHT * old @ old.T
+        values, vectors = jnp.linalg.eigh(total / (self.count + _OLD_WEIGHT))
+        return vectors * jnp.sqrt(jnp.maximum(values, 0.0))
+
+
 class State(NamedTuple):
     """Everything needed to go on. ``angle``, ``turn`` and ``stride`` are step sizes.
 
+    ``rest_spread`` is the shape of moves of the rest, ``rest_moments`` what a better one is made of while warming up.
     ``step`` counts rounds since the warm-up began, ``level`` is the mean log density of late, ``tuned_at`` what it was
     when step sizes had been found.
     """
@@ -85,6 +107,7 @@ class State(NamedTuple):
     turn: Size
     stride: Size
     rest_spread: Array
+    rest_moments: Moments
     key: Array
     step: Array
     level: Array
@@ -132,7 +155,12 @@ def init(problem: Problem, frame: Frame, z: Array, key: Array, settings: Lifted)
     rest_spread = _bounded_spread(frame.curvature[rest][:, rest]) if rest.size else jnp.zeros((0, 0))
     angle, turn, stride = (Size(jnp.log(size), jnp.log(size)) for size in (0.2, 1.0, 0.5))
     nowhere = jnp.asarray(-jnp.inf)
-    return State(frame.point(z), angle, turn, stride, rest_spread, key, jnp.asarray(0), nowhere, nowhere)
+    moments = _no_moments(rest.size)
+    return State(frame.point(z), angle, turn, stride, rest_spread, moments, key, jnp.asarray(0), nowhere, nowhere)
+
+
+def _no_moments(size: int) -> Moments:
+    return Moments(jnp.zeros(()), jnp.zeros(size), jnp.zeros((size, size)))
 
 
 def _bounded_spread(precision: Array) -> Array:
@@ -169,14 +197,27 @@ def step(problem: Problem, frame: Frame, state: State, settings: Lifted) -> tupl
         diverging=rest_diverging | (moved.energy_error > _DIVERGENCE),
         failure=moved.failure,
     )
+    rest_spread, moments = _learn_spread(state, u[split(problem)[1]], settings.warmup)
     moved_on = state._replace(
         unconstrained=u,
+        rest_spread=rest_spread,
+        rest_moments=moments,
         angle=adapt(state.angle, moved.landed - _LANDED, _ANGLES, ~small),
         turn=adapt(state.turn, moved.accept_prob - _PATH_ACCEPT, _TURNS, ~small),
         stride=adapt(state.stride, tree_accept - _REST_ACCEPT, _STRIDES, ~small),
         key=key,
     )
     return moved_on.looked_at(value, settings.warmup), transition
+
+
+def _learn_spread(state: State, rest: Array, warmup: int) -> tuple[Array, Moments]:
+    """Spread of the rest, made anew from the points since the last time after an eighth, a quarter, half a warm-up."""
+    old, moments = state.rest_spread, state.rest_moments.with_point(rest)
+    ends = jnp.any(state.step + 1 == jnp.asarray([warmup // 8, warmup // 4, warmup // 2]))
+    learned = ends & (moments.count > rest.size)
+    begin_again = ends | (state.step + 1 >= warmup)
+    spread = jax.lax.cond(learned, lambda: moments.spread(old), lambda: old)
+    return spread, jax.tree.map(lambda new, none: jnp.where(begin_again, none, new), moments, _no_moments(rest.size))
 
 
 def _move_path(problem: Problem, u: Array, key: Array, angle: Array, rotations: Array) -> tuple[Array, lifted.Moved]:

@@ -23,7 +23,7 @@ from jax import Array
 from ..factorise import factorise
 
 _MOST_ITERATIONS = 12
-_SHORT, _LOST = 0.5, 1e7  # steps of Newton's method after which it ends: with success or without
+_SHORT, _LOST = 1.0, 1e7  # steps of Newton's method after which it ends: with success or without
 # Distances, in units of the posterior's own width. The way back need only show that it leads to the same place.
 _SOLVED, _FOUND_BACK, _RETURNED = 1e-6, 1e-4, 1e-3
 
@@ -31,7 +31,7 @@ _SOLVED, _FOUND_BACK, _RETURNED = 1e-6, 1e-4, 1e-3
 class Local(NamedTuple):
     """Of a place: residuals ``r`` (m,), their ``slope`` (m, n), the ``path`` behind them, and the status of its solve.
 
-    ``by_input`` (trajectories, inputs, nodes, states) and ``inputs_by_x`` (trajectories, inputs, n) are derivatives
+    ``by_input`` (trajectories, nodes, states, inputs) and ``inputs_by_x`` (trajectories, inputs, n) are derivatives
     of the path (trajectories, nodes, states) by what it depends on, and of that by the place.
     """
 
@@ -44,14 +44,15 @@ class Local(NamedTuple):
 
     def path_after(self, move: Array) -> Array:
         """The path after a small move (n,), to first order."""
-        return self.path + jnp.einsum("rcks,rc->rks", self.by_input, self.inputs_by_x @ move)
+        return self.path + jnp.einsum("rksc,rc->rks", self.by_input, self.inputs_by_x @ move)
 
 
 class Point(NamedTuple):
     """A place ``x`` (n,) on the surface, whose metric is 1 + slope' slope.
 
-    ``whitener`` (n, n) makes the metric the identity, ``log_det`` is the logarithm of its determinant; ``excess`` and
-    ``push`` are the log density beyond the standard normal one and its gradient.
+    ``whitener`` (n, n) makes the metric the identity, ``log_det`` is the logarithm of its determinant; ``excess`` is the
+    log density beyond the standard normal one, ``push`` about the gradient of all that bends a free motion: of
+    the excess, and of the area element.
     """
 
     x: Array
@@ -98,15 +99,22 @@ class Surface(NamedTuple):
     """The residuals alone, and with their Jacobian; what the prior has beyond a standard normal, with its gradient.
 
     ``evaluate(x, path)`` is as ``evaluate(x)``, but only a step from the given path towards the one at ``x``.
+    ``steer(x, local, weights)`` is about the gradient (n,) of sum(weights * slope).
     """
 
     residuals: Callable[[Array], tuple[Array, Array]]
     evaluate: Callable[..., Local]
     excess: Callable[[Array], tuple[Array, Array]]
+    steer: Callable[[Array, Local, Array], Array]
 
     def point(self, x: Array) -> Point:
         local = self.evaluate(x)
-        return Point(x, local, *_whiten(local.slope), *self.excess(x))
+        whitener, log_det = _whiten(local.slope)
+        excess, push = self.excess(x)
+        by_area = self.steer(x, local, local.slope @ whitener.T @ whitener)
+        # Wherever a push comes from, moves that heed it can be retraced: it may be left out where it has no value.
+        push = push - jnp.where(jnp.isfinite(by_area).all(), by_area, 0.0)
+        return Point(x, local, whitener, log_det, excess, push)
 
 
 def _whiten(slope: Array) -> tuple[Array, Array]:

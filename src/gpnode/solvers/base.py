@@ -67,7 +67,7 @@ class Solver(eqx.Module):
         free_states: tuple[int, ...],
         guess: Array | None = None,
     ) -> tuple[Trajectory, Array]:
-        """The path and its derivatives (columns, times, states); zero where the solve failed.
+        """The path and its derivatives (times, states, columns); zero where the solve failed.
 
         Columns are the flattened parameters, then the initial values of ``free_states``.
 
@@ -83,7 +83,7 @@ class Solver(eqx.Module):
             found, moved = jax.jvp(run, (theta,), (tangent,))
             return found, moved.xs
 
-        found, jacobian = jax.vmap(push, out_axes=(None, 0))(jnp.eye(theta.size))
+        found, jacobian = jax.vmap(push, out_axes=(None, -1))(jnp.eye(theta.size))
         return found, jnp.where(found.status == Status.OK, jacobian, 0.0)
 
     def solve_with_pull_back(
@@ -94,6 +94,23 @@ class Solver(eqx.Module):
         found, pull = jax.vjp(run, theta)
         zeros = [jnp.zeros(jnp.shape(a), jax.dtypes.float0) for a in (found.status, found.num_steps)]
         return found, jax.tree_util.Partial(lambda cotangent, pull: pull(Trajectory(cotangent, *zeros))[0], pull=pull)
+
+    def steer(
+        self,
+        vector_field: VectorField,
+        params: Any,
+        ts: Array,
+        xs: Array,
+        jacobian: Array,
+        weights: Array,
+        free_states: tuple[int, ...],
+    ) -> Array:
+        """About the gradient (columns,) of sum(weights * jacobian), both (times, states, columns), along a path ``xs``.
+
+        A sampler that is steered by it moves farther; it need not be exact. Zero for a backend without second
+        derivatives.
+        """
+        return jnp.zeros(jacobian.shape[-1:])
 
     @property
     def reverses(self) -> bool:
@@ -160,7 +177,7 @@ def solve_with_gradient(
 
     def path_bwd(residuals: Any, cotangent: Trajectory) -> tuple[Array, None, None]:
         derivative, status = residuals
-        gradient = jnp.einsum("ptd,td->p", derivative, cotangent.xs) if forward else derivative(cotangent.xs)
+        gradient = jnp.einsum("tdp,td->p", derivative, cotangent.xs) if forward else derivative(cotangent.xs)
         return jnp.where(status == Status.OK, gradient, 0.0), None, None
 
     path.defvjp(path_fwd, path_bwd)

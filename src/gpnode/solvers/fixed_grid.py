@@ -84,7 +84,7 @@ class FixedGrid(Solver):
         ok = status == Status.OK
         return (
             Trajectory(jnp.where(ok, xs, x0), status, jnp.asarray(ts.size - 1)),
-            jnp.where(ok, jnp.moveaxis(moved[..., :-1], -1, 0), 0.0),
+            jnp.where(ok, moved[..., :-1], 0.0),
         )
 
     def controlled(self, step_error: float) -> Adaptive:

@@ -12,9 +12,10 @@ import os
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -60,7 +61,8 @@ _MOST_ENTRIES = 50_000  # beyond, even writing the code down takes long
 _lock = threading.Lock()
 _named: dict[tuple[Any, ...], int] = {}
 _loaded: dict[str, Any] = {}  # compiled modules must outlive every caller
-_FUNCTIONS = ("slope", "derivatives", "spread", "gather")
+_FUNCTIONS = ("slope", "derivatives", "spread", "gather", "reflect", "weigh", "bend")
+_LONGEST_BEND = 3_000  # statements and terms
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,8 @@ def compiled(vector_field: VectorField, params: Any, states: int) -> Field:
     ``params`` tells structure and shapes.
     """
     with jax.ensure_compile_time_eval():  # we may be inside the tracing of a caller
-        closed, num_params = _trace(vector_field, params, states)
+        traced = _trace(vector_field, params, states)
+        closed = traced.first
         hoisted = tuple(c for c in closed.consts if isinstance(c, jax.core.Tracer))
         key = (
             str(closed.jaxpr),
@@ -89,7 +92,7 @@ def compiled(vector_field: VectorField, params: Any, states: int) -> Field:
         )
         with _lock:
             if key not in _named:
-                _named[key] = _compile(*module_source(closed, states, num_params))
+                _named[key] = _compile(*module_source(traced))
     return Field(_named[key], hoisted)
 
 
@@ -104,8 +107,21 @@ def _compile(source: str, sizes: tuple[int, ...]) -> int:
     return name
 
 
-def _trace(vector_field: VectorField, params: Any, states: int) -> tuple[ClosedJaxpr, int]:
-    """The field and its Jacobians by state and by parameter, as a function of t, x and flat parameters."""
+class Traced(NamedTuple):
+    """A vector field as functions of t, x and flat parameters.
+
+    ``first`` has the field and its Jacobians by state and by parameter as results. ``second()`` traces the derivatives
+    of both by state, and ``by_parameters()`` those of the Jacobian by parameter by parameter: they take longer.
+    """
+
+    first: ClosedJaxpr
+    second: Callable[[], ClosedJaxpr]
+    by_parameters: Callable[[], ClosedJaxpr]
+    states: int
+    num_params: int
+
+
+def _trace(vector_field: VectorField, params: Any, states: int) -> Traced:
     flat, unravel = ravel_pytree(jax.tree.map(lambda leaf: np.zeros(jnp.shape(leaf)), params))
 
     if states * (states + flat.size) > _MOST_ENTRIES:
@@ -114,25 +130,29 @@ def _trace(vector_field: VectorField, params: Any, states: int) -> tuple[ClosedJ
     def field(t: Any, x: Any, p: Any) -> Any:
         return jnp.asarray(vector_field(t, x, unravel(p)), dtype=float)
 
-    def with_derivatives(t: Any, x: Any, p: Any) -> Any:
-        return field(t, x, p), *jax.jacfwd(field, argnums=(1, 2))(t, x, p)
+    jacobians = jax.jacfwd(field, argnums=(1, 2))
 
-    return jax.make_jaxpr(with_derivatives)(np.zeros(()), np.zeros(states), np.zeros(flat.size)), flat.size
+    def first(t: Any, x: Any, p: Any) -> Any:
+        return field(t, x, p), *jacobians(t, x, p)
+
+    def trace(function: Any) -> ClosedJaxpr:
+        return jax.make_jaxpr(function)(np.zeros(()), np.zeros(states), np.zeros(flat.size))
+
+    return Traced(
+        trace(first),
+        lambda: trace(jax.jacfwd(jacobians, argnums=1)),
+        lambda: trace(jax.jacfwd(lambda *at: jacobians(*at)[1], argnums=2)),
+        states,
+        flat.size,
+    )
 
 
-def module_source(closed: ClosedJaxpr, states: int, num_params: int) -> tuple[str, tuple[int, ...]]:
+def module_source(traced: Traced) -> tuple[str, tuple[int, ...]]:
     """Text of the module for one traced vector field, and the sizes that the driver must know."""
+    states, num_params = traced.states, traced.num_params
     tape = Tape()
-    x = symbols((f"x[{i}]" for i in range(states)), (states,))
-    p = symbols((f"p[{i}]" for i in range(num_params)), (num_params,))
-    inputs, consts = num_params, []
-    for c in closed.consts:
-        if isinstance(c, jax.core.Tracer):
-            consts.append(symbols((f"p[{inputs + i}]" for i in range(c.size)), c.shape))
-            inputs += c.size
-        else:
-            consts.append(np.asarray(c).astype(object))
-    field, by_state, by_parameter = run(closed.jaxpr, consts, tape, [symbols(["t"], ()), x, p])
+    writer = _Writer(tape, states, num_params)
+    field, by_state, by_parameter = writer.run(traced.first)
     of_state, of_parameter = _non_zeros(by_state), _non_zeros(by_parameter)
     outputs = [(f"f[{d}]", field[d]) for d in range(states)]
     derivatives = [(f"by_state[{i}]", by_state[at]) for i, at in enumerate(of_state)]
@@ -142,8 +162,41 @@ def module_source(closed: ClosedJaxpr, states: int, num_params: int) -> tuple[st
         _function("derivatives(t, x, p, by_state, by_parameter)", _statements(tape, derivatives)),
         _function("spread(number, by_state, by_parameter, inner, out)", _spread(of_state, of_parameter, states)),
         _function("gather(unused, by_state, by_parameter, onto_slope, out)", _gather(of_state, of_parameter, states)),
+        _function("reflect(number, by_state, inner, unused, out)", _reflect(of_state, states)),
+        _function("weigh(number, adjoint, sensitivity, unused, out)", _weigh(of_state, of_parameter)),
+        _function("bend(t, x, p, weights, out)", _bend(traced, writer, by_parameter, of_state, of_parameter)),
     ]
-    return "\n".join([_IMPORTS, _HELPERS, *functions]), (states, num_params, inputs, len(of_state), len(of_parameter))
+    sizes = (states, num_params, writer.inputs, len(of_state), len(of_parameter))
+    return "\n".join([_IMPORTS, _HELPERS, *functions]), sizes
+
+
+class _Writer:
+    """Runs traced functions of t, x and p on one tape; p is followed by traced constants."""
+
+    def __init__(self, tape: Tape, states: int, num_params: int) -> None:
+        self.tape = tape
+        x = symbols((f"x[{i}]" for i in range(states)), (states,))
+        p = symbols((f"p[{i}]" for i in range(num_params)), (num_params,))
+        self._arguments = [symbols(["t"], ()), x, p]
+        self.inputs = num_params
+        self._hoisted: dict[int, np.ndarray] = {}
+        self._complete = False
+
+    def run(self, closed: ClosedJaxpr) -> list[np.ndarray]:
+        found = run(closed.jaxpr, [self._constant(c) for c in closed.consts], self.tape, self._arguments)
+        self._complete = True
+        return found
+
+    def _constant(self, value: Any) -> np.ndarray:
+        if not isinstance(value, jax.core.Tracer):
+            return np.asarray(value).astype(object)
+        if id(value) not in self._hoisted:
+            if self._complete:
+                raise Unsupported("its derivatives depend on more traced values than it does itself")
+            names = (f"p[{self.inputs + i}]" for i in range(value.size))
+            self._hoisted[id(value)] = symbols(names, value.shape)
+            self.inputs += value.size
+        return self._hoisted[id(value)]
 
 
 def _non_zeros(values: np.ndarray) -> list[tuple[int, ...]]:
@@ -180,6 +233,65 @@ def _gather(of_state: list[tuple[int, ...]], of_parameter: list[tuple[int, ...]]
         for name, entries, first in (("by_state", of_state, 0), ("by_parameter", of_parameter, states))
         for i, (row, column) in enumerate(entries)
     ]
+
+
+def _reflect(of_state: list[tuple[int, ...]], states: int) -> list[str]:
+    """The transposed Jacobian by state times a matrix."""
+    lines = ["width = int(number)", *(f"b{i} = by_state[{i}]" for i in range(len(of_state))), "for q in range(width):"]
+    lines += [f"    s{d} = inner[{d} * width + q]" for d in sorted({row for row, _ in of_state})]
+    for column in range(states):
+        terms = [f"b{i} * s{row}" for i, (row, c) in enumerate(of_state) if c == column]
+        lines.append(f"    out[{column} * width + q] = {' + '.join(terms) or '0.0'}")
+    return lines
+
+
+def _weigh(of_state: list[tuple[int, ...]], of_parameter: list[tuple[int, ...]]) -> list[str]:
+    """What an entry of either Jacobian adds to sum(adjoint * d(sensitivity)/dt), both being (states, width)."""
+    lines = ["width = int(number)", *(f"w{i} = 0.0" for i in range(len(of_state))), "for q in range(width):"]
+    lines += [f"    a{d} = adjoint[{d} * width + q]" for d in sorted({row for row, _ in of_state})]
+    lines += [f"    s{d} = sensitivity[{d} * width + q]" for d in sorted({column for _, column in of_state})]
+    lines += [f"    w{i} += a{row} * s{column}" for i, (row, column) in enumerate(of_state)] or ["    pass"]
+    lines += [f"out[{i}] = w{i}" for i in range(len(of_state))]
+    return lines + [f"out[{len(of_state) + i}] = adjoint[{r} * width + {c}]" for i, (r, c) in enumerate(of_parameter)]
+
+
+def _bend(
+    traced: Traced,
+    writer: _Writer,
+    by_parameter: np.ndarray,
+    of_state: list[tuple[int, ...]],
+    of_parameter: list[tuple[int, ...]],
+) -> list[str]:
+    """Derivatives by state and parameter of the sum of both Jacobians' entries times weights; nothing if too long."""
+    tape = writer.tape
+    states, num_params = traced.states, traced.num_params
+    curved = tape.depends(by_parameter[at] for at in of_parameter) & {f"p[{i}]" for i in range(num_params)}
+    if states * (states + num_params) * (num_params if curved else states) > _MOST_ENTRIES:
+        return []
+    try:
+        state_by_state, parameter_by_state = writer.run(traced.second())
+        by_parameters = writer.run(traced.by_parameters())[0] if curved else np.zeros((states, num_params, 0))
+    except Unsupported:
+        return []
+    terms: list[list[tuple[str, Any]]] = [[] for _ in range(states + num_params)]
+    for e, (row, column) in enumerate(of_state):
+        for k in range(states):
+            terms[k].append((f"weights[{e}]", state_by_state[row, column, k]))
+        for c in range(num_params):
+            terms[states + c].append((f"weights[{e}]", parameter_by_state[row, c, column]))
+    for e, (row, c) in enumerate(of_parameter, start=len(of_state)):
+        for k in range(states):
+            terms[k].append((f"weights[{e}]", parameter_by_state[row, c, k]))
+        for other in range(by_parameters.shape[2]):
+            terms[states + other].append((f"weights[{e}]", by_parameters[row, c, other]))
+    kept = [[(w, value) for w, value in sums if isinstance(value, Symbol) or value != 0] for sums in terms]
+    lines = tape.needed([value for sums in kept for _, value in sums])
+    if len(lines) + sum(map(len, kept)) > _LONGEST_BEND:
+        return []
+    for k, sums in enumerate(kept):
+        if sums:
+            lines.append(f"out[{k}] = {' + '.join(f'{w} * {text(value)}' for w, value in sums)}")
+    return lines
 
 
 def _load(name: str, source: str) -> Any:

@@ -55,15 +55,20 @@ class Tape:
             found = self._known[expression] = Symbol(name, f"{name} = {expression}", made_from)
         return found
 
-    def needed(self, results: Iterable[Scalar]) -> list[str]:
-        """The statements that ``results`` depend on, in order."""
-        wanted: set[str] = set()
+    def depends(self, results: Iterable[Scalar]) -> set[str]:
+        """Names of all that ``results`` depend on, inputs among them."""
+        found: set[str] = set()
         waiting = [r for r in results if isinstance(r, Symbol)]
         while waiting:
             symbol = waiting.pop()
-            if symbol.statement and symbol.name not in wanted:
-                wanted.add(symbol.name)
+            if symbol.name not in found:
+                found.add(symbol.name)
                 waiting.extend(symbol.made_from)
+        return found
+
+    def needed(self, results: Iterable[Scalar]) -> list[str]:
+        """The statements that ``results`` depend on, in order."""
+        wanted = self.depends(results)
         return [s.statement for s in self._known.values() if s.name in wanted]
 
     # -- arithmetic -----------------------------------------------------------------------

@@ -49,7 +49,7 @@ class _Compiled(Solver):
         def path_jvp(at: tuple[Array, Array], by: tuple[Array, Array]) -> tuple[Trajectory, Trajectory]:
             theta, x0 = at
             found, jacobian = self.solve_with_jacobian(vector_field, unravel(theta), x0, ts, every)
-            moved = jnp.einsum("ptd,p->td", jacobian, jnp.concatenate(by))
+            moved = jnp.einsum("tdp,p->td", jacobian, jnp.concatenate(by))
             still = [jnp.zeros(jnp.shape(a), jax.dtypes.float0) for a in (found.status, found.num_steps)]
             return found, Trajectory(moved, *still)
 
@@ -66,7 +66,7 @@ class _Compiled(Solver):
         free: tuple[int, ...],
         companion: Array | None = None,
     ) -> tuple[Trajectory, Array]:
-        """The path and what was asked for besides: nothing, the Jacobian (columns, times, states), a gradient.
+        """The path and what was asked for besides: nothing, the Jacobian (times, states, columns), a gradient.
 
         ``companion`` (times, states) is the cotangent of a gradient, or the guess to correct.
         """
@@ -92,7 +92,7 @@ class _Compiled(Solver):
             companion,
         )
         path = Trajectory(xs, report[0].astype(int), report[1].astype(int))
-        return path, jnp.moveaxis(extra_values, -1, 0)
+        return path, extra_values
 
 
 class Native(_Compiled):
@@ -124,6 +124,25 @@ class Native(_Compiled):
     ) -> tuple[Trajectory, Array]:
         what = _SENSITIVITIES if guess is None else _CORRECTION
         return self._call(what, vector_field, params, x0, ts, free_states, guess)
+
+    def steer(
+        self,
+        vector_field: VectorField,
+        params: Any,
+        ts: Array,
+        xs: Array,
+        jacobian: Array,
+        weights: Array,
+        free_states: tuple[int, ...],
+    ) -> Array:
+        flat, _ = ravel_pytree(params)
+        field = compiled(vector_field, params, xs.shape[1])
+        driver.register_once()
+        inputs = jnp.concatenate([flat, *(jnp.ravel(h).astype(float) for h in field.hoisted)])
+        settings = jnp.asarray([field.name, *free_states], dtype=float)
+        result = jax.ShapeDtypeStruct(jacobian.shape[-1:], jnp.float64)
+        call = jax.ffi.ffi_call(driver.STEERING, result, vmap_method="broadcast_all")
+        return call(settings, inputs, ts, xs, jacobian, weights)
 
     def solve_reversible(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Trajectory:
         return self.solve(vector_field, params, x0, ts)
