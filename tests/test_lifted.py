@@ -133,6 +133,42 @@ def test_a_failed_solve_stops_the_move_and_tells_why():
     assert float(moved.x[:, 0].max()) <= 0.2
 
 
+def saturating() -> tuple[gn.Model, gn.Observations]:
+    """Positive parameters, and measurements on a logarithmic scale: nothing about the surface is linear."""
+
+    def field(t, x, p):
+        return {"x": p.rate * x.x / (p.half + x.x), "y": x.x - p.loss * x.y}
+
+    priors = {"rate": gn.LogNormal(0.0, 0.3), "half": gn.LogNormal(0.0, 0.3), "loss": gn.LogNormal(0.0, 0.3)}
+    times = np.linspace(0.0, 3.0, 13)
+    model = gn.Model(
+        gn.KnownForm(["x", "y"], field, priors),
+        initial={"x": gn.LogNormal(0.0, 0.3), "y": 1.0},
+        transform=gn.Log(),
+        kernel=None,
+        noise=gn.Noise(std=0.03, relative=False),
+    )
+    return model, gn.Observations({"y": (times, 1.0 + times)}, start=0.0)
+
+
+def test_moves_are_pushed_along_the_gradient_of_excess_and_area():
+    problem = gn.bind(*saturating()).with_steps(np.full((1, 12), 4))
+    hyper = problem.hyper_block.draw(jax.random.key(1))
+    u = problem.draw_path_prior(jax.random.key(2), hyper)
+    surface, x, _ = path_given_rest(problem, u, whiteners_of(problem, u), jax.random.key(3))
+
+    @jax.jit
+    def density(x):
+        at = surface.point(x)
+        return at.excess - 0.5 * at.log_det, at.push
+
+    _, push = density(x)
+    steps = 1e-4 * np.eye(x.size)
+    wanted = [(density(x + s)[0] - density(x - s)[0]) / 2e-4 for s in steps]
+    assert np.abs(wanted).max() > 0.1
+    assert np.allclose(push, wanted, rtol=1e-3, atol=1e-4)
+
+
 # -- paths that run apart ----------------------------------------------------------------------
 
 

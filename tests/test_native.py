@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 from scipy import stats
 
 import gpnode as gn
@@ -63,7 +64,7 @@ def test_every_kind_of_operation(all_fields, name):
     assert int(native.status) == int(array.status) == Status.OK
     assert np.abs(array.xs[-1, at] - X0).max() > 1e-3
     assert np.allclose(native.xs[:, at], array.xs[:, at], rtol=1e-12, atol=1e-13)
-    assert np.allclose(by_native[..., at], by_array[..., at], rtol=1e-9, atol=1e-11)
+    assert np.allclose(by_native[:, at], by_array[:, at], rtol=1e-9, atol=1e-11)
 
 
 def test_sensitivities_and_adjoint_agree_on_a_grid_that_must_be_refined():
@@ -112,6 +113,37 @@ def test_correcting_in_native_and_in_array_code_agrees():
         assert np.allclose(one, other, rtol=1e-10, atol=1e-11)
 
 
+def bent(t, x, p):
+    """Neither linear in the states nor in the parameters, nor the same at all times."""
+    first = x[1] * p["a"][1] + p["a"][2] * x[0] * x[1]
+    return jnp.stack([first, p["b"] ** 2 * jnp.sin(6.0 * x[0]) - jnp.tanh(p["b"] * x[1]) + p["a"][0] * t])
+
+
+def test_steering_is_the_gradient_of_weighted_derivatives():
+    """Of which differences of exact derivatives are the measure. Only some times have weights."""
+    times, free = jnp.linspace(0.0, 1.0, 161), (1,)
+    solver = Native(tolerance=1.0)
+    weights = jnp.where(jnp.arange(161) % 8 == 3, 1.0, 0.0)[:, None, None] * jnp.cos(jnp.arange(161.0 * 10))
+    weights = weights.reshape(161, -1)[:, :10].reshape(161, 2, 5)
+    flat, unravel = ravel_pytree(PARAMS)
+
+    def solve(theta):
+        return solver.solve_with_jacobian(bent, unravel(theta[:-1]), X0.at[1].set(theta[-1]), times, free)
+
+    theta = jnp.concatenate([flat, X0[1:]])
+    path, jacobian = solve(theta)
+    found = solver.steer(bent, PARAMS, times, path.xs, jacobian, weights, free)
+    steps = 1e-5 * jnp.eye(theta.size)
+    wanted = [jnp.sum(weights * (solve(theta + s)[1] - solve(theta - s)[1])) / 2e-5 for s in steps]
+    assert np.abs(np.asarray(wanted)).min() > 1e-3
+    assert np.allclose(found, wanted, rtol=1e-6)
+
+
+def test_backends_without_second_derivatives_do_not_steer():
+    path, jacobian = FixedGrid().solve_with_jacobian(pendulum, PARAMS, X0, TIMES, (1,))
+    assert not np.any(FixedGrid().steer(pendulum, PARAMS, TIMES, path.xs, jacobian, jacobian, (1,)))
+
+
 def test_a_guess_that_cannot_be_corrected_says_so():
     """The field grows without bound from where the guess is: status tells, numbers stay finite."""
     guess = jnp.full((41, 2), 1e9)
@@ -157,7 +189,7 @@ def test_compiled_code_is_found_again_without_a_compiler(tmp_path):
         runs.append((float(done.stdout), sorted(p.name for p in (tmp_path / "gpnode").rglob("*.nbc"))))
     assert runs[0] == runs[1]
     assert runs[0][0] == pytest.approx(np.exp(-1.0), rel=1e-6)
-    assert len(runs[0][1]) == 4  # one file for each function of the field
+    assert len(runs[0][1]) == 7  # one file for each function of the field
 
 
 @pytest.mark.parametrize("n", [1, 7, 60])

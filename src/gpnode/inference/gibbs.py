@@ -36,6 +36,8 @@ _REST_DEPTH = 4
 # A chain whose mean log density, over about so many rounds, has risen by so many standard deviations (of a normal
 # distribution's log density) since it found its step sizes is elsewhere, and finds them anew.
 _MEMORY, _CLIMBED = 50, 3.0
+# So is one of which more than this part of the rounds diverges; but chains may go to and fro for ever.
+_TOO_MANY, _MOST_RETUNED = 0.05, 3
 _WIDEST = 1.0  # on the unconstrained scale, which is a logarithm for all that is positive
 _DIVERGENCE = 1000.0
 _OLD_WEIGHT = 10.0  # in points
@@ -99,7 +101,8 @@ class State(NamedTuple):
 
     ``rest_spread`` is the shape of moves of the rest, ``rest_moments`` what a better one is made of while warming up.
     ``step`` counts rounds since the warm-up began, ``level`` is the mean log density of late, ``tuned_at`` what it was
-    when step sizes had been found.
+    when step sizes had been found, ``diverging`` the part of rounds of late that diverged, ``retuned`` how often that
+    was too many.
     """
 
     unconstrained: Array
@@ -112,21 +115,28 @@ class State(NamedTuple):
     step: Array
     level: Array
     tuned_at: Array
+    diverging: Array
+    retuned: Array
 
-    def looked_at(self, log_density: Array, warmup: int) -> State:
-        """After a round. The warm-up begins again if the chain has climbed: a finite number of times, for it rises.
+    def looked_at(self, log_density: Array, diverged: Array, warmup: int) -> State:
+        """After a round. The warm-up begins again if the chain has climbed, or come to a narrower place.
 
-        Draws made meanwhile are kept like others; chains that have climbed do not agree until such draws are left out.
+        Both happen a finite number of times. Draws made meanwhile are kept like others; chains that have climbed do
+        not agree until such draws are left out.
         """
         first = (self.step == 0) & jnp.isneginf(self.tuned_at)
         level = jnp.where(first, log_density, self.level + (log_density - self.level) / _MEMORY)
         margin = _CLIMBED * jnp.sqrt(0.5 * self.unconstrained.size)
         climbed = (self.step >= warmup) & (level > self.tuned_at + margin)
         tuned = self.step == warmup - 1
+        diverging = jnp.where(self.step < warmup, 0.0, self.diverging + (diverged - self.diverging) / _MEMORY)
+        narrower = (diverging > _TOO_MANY) & (self.retuned < _MOST_RETUNED)
         return self._replace(
-            step=jnp.where(climbed, 0, self.step + 1),
+            step=jnp.where(climbed | narrower, 0, self.step + 1),
             level=level,
             tuned_at=jnp.where(climbed | tuned, jnp.maximum(self.tuned_at, level), self.tuned_at),
+            diverging=diverging,
+            retuned=self.retuned + narrower,
         )
 
 
@@ -156,7 +166,9 @@ def init(problem: Problem, frame: Frame, z: Array, key: Array, settings: Lifted)
     angle, turn, stride = (Size(jnp.log(size), jnp.log(size)) for size in (0.2, 1.0, 0.5))
     nowhere = jnp.asarray(-jnp.inf)
     moments = _no_moments(rest.size)
-    return State(frame.point(z), angle, turn, stride, rest_spread, moments, key, jnp.asarray(0), nowhere, nowhere)
+    none = jnp.asarray(0)
+    sizes = angle, turn, stride, rest_spread, moments
+    return State(frame.point(z), *sizes, key, none, nowhere, nowhere, jnp.zeros(()), none)
 
 
 def _no_moments(size: int) -> Moments:
@@ -207,7 +219,7 @@ def step(problem: Problem, frame: Frame, state: State, settings: Lifted) -> tupl
         stride=adapt(state.stride, tree_accept - _REST_ACCEPT, _STRIDES, ~small),
         key=key,
     )
-    return moved_on.looked_at(value, settings.warmup), transition
+    return moved_on.looked_at(value, transition.diverging, settings.warmup), transition
 
 
 def _learn_spread(state: State, rest: Array, warmup: int) -> tuple[Array, Moments]:

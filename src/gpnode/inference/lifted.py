@@ -7,8 +7,8 @@ covariance, the posterior is exp(-|x|²/2 - |r(x)|²/2): a standard normal densi
 pairs (x, r), restricted to the surface r = r(x). A free motion in that space is a rotation; a step
 is a rotation brought back to the surface along its normals: a system of equations in as many unknowns as
 there are parameters. Where paths run apart, the path's own states are unknowns, too. Where the path is
-linear in the parameters all this is exact however tight the data are; the remaining error goes into the
-acceptance probability.
+linear in the parameters all this is exact however tight the data are; elsewhere the gradient of the
+area element steers, and the remaining error goes into the acceptance probability.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class Local(NamedTuple):
 class Point(NamedTuple):
     """A place ``x`` (n,) on the surface, whose metric is 1 + slope' slope.
 
-    ``whitener`` (n, n) makes the metric the identity, ``log_det`` is the logarithm of its determinant; ``excess`` is the
-    log density beyond the standard normal one, ``push`` about the gradient of all that bends a free motion: of
-    the excess, and of the area element.
+    ``whitener`` (n, n) makes the metric the identity, ``log_det`` is the logarithm of its determinant, ``excess`` the
+    log density beyond the standard normal one. ``push`` is about the gradient of what bends a free motion: of the
+    excess, and of the area element.
     """
 
     x: Array

@@ -64,6 +64,7 @@ def run_pilots(
     if not modes:
         return Pilots([], [])
     say(f"{len(modes)} pilot chains: compiling the sampler")
+    margin = _BEHIND * np.sqrt(0.5 * problem.size)
     centres = [np.zeros(problem.size) for _ in modes]
     racing = start_chains(quick, [m.frame() for m in modes], centres, jax.random.fold_in(key, len(starts)), settings)
     for block in range(1, _MOST_BLOCKS + 1):
@@ -72,10 +73,13 @@ def run_pilots(
         if block > 1:  # until then a chain may still be falling from a spike
             racing = _ahead(racing, _HOPELESS * problem.size)
         say(f"{len(racing)} pilot chains, log density up to {max(map(_level, racing)):.0f}")
-        rising = any(_level(chain) > before[chain.index] + _RISING for chain in racing)
-        if not rising and block * _BLOCK >= settings.warmup + _BLOCK:
+        good = {chain.index for chain in _ahead(racing, margin)}
+        # Chains that are there go up and down.
+        rising = [_level(c) > before[c.index] + _RISING for c in racing if c.index not in good]
+        rising.append(max(map(_level, racing)) > max(before.values()) + _RISING)
+        if not any(rising) and block * _BLOCK >= settings.warmup + _BLOCK:
             break
-    first = _ahead(racing, _BEHIND * np.sqrt(0.5 * problem.size))
+    first = _ahead(racing, margin)
     draws = [row["draw"] for chain in first if chain.trace.count for row in chain.trace.read()[-_BLOCK::_THINNED]]
     return Pilots([np.asarray(_state(chain).unconstrained) for chain in first], draws)
 
