@@ -79,20 +79,20 @@ class Size(NamedTuple):
 class Moments(NamedTuple):
     """Of points (size,) so far: how many, their mean, and sums of products of deviations from it (size, size)."""
 
-    count: Array
+    number: Array
     mean: Array
     products: Array
 
     def with_point(self, point: Array) -> Moments:
-        count = self.count + 1
+        number = self.number + 1
         before = point - self.mean
-        mean = self.mean + before / count
-        return Moments(count, mean, self.products + jnp.outer(before, point - mean))
+        mean = self.mean + before / number
+        return Moments(number, mean, self.products + jnp.outer(before, point - mean))
 
     def spread(self, old: Array) -> Array:
         """Square root of the covariance, with some weight on the ``old`` one, for few points know little."""
         total = self.products + _OLD_WEIGHT * old @ old.T
-        values, vectors = jnp.linalg.eigh(total / (self.count + _OLD_WEIGHT))
+        values, vectors = jnp.linalg.eigh(total / (self.number + _OLD_WEIGHT))
         return vectors * jnp.sqrt(jnp.maximum(values, 0.0))
 
 
@@ -226,7 +226,7 @@ def _learn_spread(state: State, rest: Array, warmup: int) -> tuple[Array, Moment
     """Spread of the rest, made anew from the points since the last time after an eighth, a quarter, half a warm-up."""
     old, moments = state.rest_spread, state.rest_moments.with_point(rest)
     ends = jnp.any(state.step + 1 == jnp.asarray([warmup // 8, warmup // 4, warmup // 2]))
-    learned = ends & (moments.count > rest.size)
+    learned = ends & (moments.number > rest.size)
     begin_again = ends | (state.step + 1 >= warmup)
     spread = jax.lax.cond(learned, lambda: moments.spread(old), lambda: old)
     return spread, jax.tree.map(lambda new, none: jnp.where(begin_again, none, new), moments, _no_moments(rest.size))
