@@ -237,7 +237,7 @@ def test_steps_are_made_finer_where_chains_went(running_apart):
 @pytest.mark.slow
 def test_a_run_on_coarse_steps_begins_again_on_finer_ones(tmp_path, monkeypatch):
     """And where it ends does not depend on whether it was interrupted after that."""
-    monkeypatch.setattr("gpnode.inference.start._with_accurate_steps", lambda problem, mode, key: coarse(problem))
+    monkeypatch.setattr("gpnode.inference.start._with_accurate_steps", lambda problem, points: coarse(problem))
     method = gn.Lifted(draws=250, warmup=60, chains=2)
     whole = gn.fit(*on_the_edge(), method=method, progress=False)
     assert whole.record["start"]["steps"] > coarse(gn.bind(*on_the_edge())).nodes.shape[1]
