@@ -12,7 +12,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "gpnode"
 
 # From the ground up. A module may import from its own row and from rows above it in this list.
 LAYERS = [
-    ["_config", "_notebook", "errors", "orderly"],
+    ["_config", "_notebook", "errors", "orderly", "threads"],
     ["files", "formula"],
     ["_columns", "convergence", "smoothing", "scaling", "parameters"],
     ["data", "modes", "priors", "kernels"],

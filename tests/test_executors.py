@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import gpnode as gn
-from gpnode.inference.executors import Serial, one_blas_thread
+from gpnode.inference.executors import Serial
+from gpnode.threads import one_blas_thread
 from small_problems import SETTINGS, decay_data, decay_model
 
 

@@ -13,6 +13,7 @@ from jax import Array
 from .factorise import factorise
 from .posterior import Posterior, spread_out
 from .problem import Problem
+from .threads import one_blas_thread
 
 _PRIOR_DRAWS = 2000
 _AUDITED_DRAWS = 200
@@ -31,6 +32,7 @@ class Shares:
     noise: float
 
 
+@one_blas_thread()
 def process_shares(posterior: Posterior) -> dict[str, Shares]:
     """How much of each measured variable the equations explain, and how much the Gaussian process absorbs."""
     problem = posterior.problem

@@ -25,6 +25,7 @@ from .parameters import Values
 from .posterior import Posterior, spread_out
 from .problem import Problem
 from .solvers import Status
+from .threads import one_blas_thread
 
 _STEP_ERROR = 1e-7  # of one step, relative to states of order one
 _MOST_STEPS = 20_000
@@ -99,6 +100,7 @@ class Forecast:
         return nb.block(*parts)
 
 
+@one_blas_thread()
 def forecast(
     posterior: Posterior,
     times: Any,

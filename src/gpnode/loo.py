@@ -18,10 +18,12 @@ from .errors import ModelError
 from .factorise import factorise
 from .posterior import Posterior
 from .problem import Problem
+from .threads import one_blas_thread
 
 _MOST_DRAWS = 1000
 
 
+@one_blas_thread()
 def pointwise_log_density(posterior: Posterior) -> np.ndarray:
     """Log density (chains, draws, measurements) of each measurement given the others and the parameters.
 

@@ -25,6 +25,7 @@ from .errors import DataError, ModelError
 from .model import Model
 from .problem import Problem
 from .solvers import Status, Trajectory
+from .threads import one_blas_thread
 
 _STEP_ERROR = 1e-9
 _MOST_TRIES = 50  # for each world
@@ -62,6 +63,7 @@ def with_units_of(model: Model, data: Observations) -> Model:
     )
 
 
+@one_blas_thread()
 def simulate(
     model: Model, data: Observations, count: int, *, seed: int = 0, times: Sequence[float] | np.ndarray = ()
 ) -> tuple[list[World], int]:

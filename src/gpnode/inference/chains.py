@@ -20,8 +20,9 @@ from jax import Array
 
 from ..problem import Problem
 from ..solvers import Status
+from ..threads import one_blas_thread
 from . import gibbs, nuts
-from .executors import ExecutorChoice, Task, Workers, one_blas_thread, work_off
+from .executors import ExecutorChoice, Task, Workers, work_off
 from .frame import Frame
 from .gibbs import Lifted
 from .nuts import NUTS

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import (
     ALL_COMPLETED,
     FIRST_COMPLETED,
@@ -15,10 +14,7 @@ from concurrent.futures import (
     ThreadPoolExecutor,
     wait,
 )
-from contextlib import contextmanager
 from typing import Any, NamedTuple
-
-from threadpoolctl import threadpool_limits
 
 from ..errors import WorkerError
 from .interrupts import check as check_interrupts
@@ -174,28 +170,3 @@ def _finished(running: Iterable[Future], when: str) -> set[Future]:
 def cores() -> int:
     """Processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-_blas_lock = threading.Lock()
-_blas_users = 0
-_blas_limits: Any = None
-
-
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Hold the linear algebra library to one thread while anyone in this process asks for it.
-
-    A second thread would only wait, at full speed, for the next small matrix.
-    """
-    global _blas_users, _blas_limits
-    with _blas_lock:
-        _blas_users += 1
-        if _blas_users == 1:
-            _blas_limits = threadpool_limits(1, user_api="blas")
-    try:
-        yield
-    finally:
-        with _blas_lock:
-            _blas_users -= 1
-            if _blas_users == 0:
-                _blas_limits.restore_original_limits()

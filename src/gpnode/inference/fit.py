@@ -17,12 +17,13 @@ from ..data import Observations
 from ..errors import CheckpointError
 from ..model import Model
 from ..posterior import Posterior
+from ..threads import one_blas_thread
 from . import interrupts
 from .assembly import Laplace, Method, Sampled, assemble, from_chains, from_laplace
 from .chains import Chain, Sampler, run_chains, start_chains
 from .checkpoint import Checkpoint, check_same, load_start, new_run, read_chain, read_run
 from .enough import first_to_keep, goals, looks
-from .executors import ExecutorChoice, one_blas_thread
+from .executors import ExecutorChoice
 from .gibbs import Lifted
 from .nuts import NUTS
 from .progress import Display
@@ -74,6 +75,7 @@ def fit(
         return run_fit(model, data, method or default_method(data), seed, display, executor, checkpoint)
 
 
+@one_blas_thread()
 def run_fit(
     model: Model,
     data: Observations,
@@ -153,8 +155,7 @@ def _find_or_load_start(
     loaded = None if kept is None else kept.load_start(model, data)
     if loaded is not None:
         return loaded
-    with one_blas_thread():
-        start = find_start(bind(model, data), keys[0], display.say, method if isinstance(method, Lifted) else None)
+    start = find_start(bind(model, data), keys[0], display.say, method if isinstance(method, Lifted) else None)
     points = [] if isinstance(method, Laplace) else disperse(start, method.chains, keys[1])
     if kept is not None:
         kept.save_start(start, points)

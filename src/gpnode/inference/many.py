@@ -11,9 +11,10 @@ from typing import Any
 from ..data import Observations
 from ..model import Model
 from ..posterior import Posterior
+from ..threads import one_blas_thread
 from .assembly import Method
 from .chains import Chain, Sampler
-from .executors import ExecutorChoice, Serial, Task, Workers, one_blas_thread, work_off
+from .executors import ExecutorChoice, Serial, Task, Workers, work_off
 from .fit import default_method, run_fit
 from .interrupts import noted
 from .parcels import Parcel

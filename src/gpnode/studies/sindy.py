@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.integrate import solve_ivp
 
+from ..threads import one_blas_thread
 from . import predator_prey as problem
 
 THRESHOLDS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)
@@ -133,6 +134,7 @@ def path(coefficients: np.ndarray, times: np.ndarray, tolerance: float = 1e-8) -
     return whole
 
 
+@one_blas_thread()
 def run(seed: int, times: np.ndarray) -> list[dict[str, object]]:
     """Every case and variant: coefficients, and the error of the path over ``times`` against the truth.
 
