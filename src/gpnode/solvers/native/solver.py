@@ -15,7 +15,7 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from ..base import Solver, Trajectory, VectorField
-from . import driver, implicit
+from . import driver, implicit, steering
 from .generate import compiled
 from .scalar_code import Unsupported
 
@@ -137,11 +137,11 @@ class Native(_Compiled):
     ) -> Array:
         flat, _ = ravel_pytree(params)
         field = compiled(vector_field, params, xs.shape[1])
-        driver.register_once()
+        steering.register_once()
         inputs = jnp.concatenate([flat, *(jnp.ravel(h).astype(float) for h in field.hoisted)])
         settings = jnp.asarray([field.name, *free_states], dtype=float)
         result = jax.ShapeDtypeStruct(jacobian.shape[-1:], jnp.float64)
-        call = jax.ffi.ffi_call(driver.STEERING, result, vmap_method="broadcast_all")
+        call = jax.ffi.ffi_call(steering.TARGET, result, vmap_method="broadcast_all")
         return call(settings, inputs, ts, xs, jacobian, weights)
 
     def solve_reversible(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Trajectory:

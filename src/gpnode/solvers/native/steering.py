@@ -1,0 +1,193 @@
+"""The gradient of a weighted sum of sensitivities, by a sweep back along the path.
+
+What it takes of a field (:mod:`.driver`) besides slopes and Jacobians are their second derivatives.
+"""
+
+# mypy: ignore-errors
+# ruff: noqa: D103
+
+import numpy as np
+from numba import njit
+
+from .driver import (
+    BEND,
+    FAST,
+    GATHER,
+    INNER,
+    INPUTS,
+    PARAMETER_ENTRIES,
+    PARAMETERS,
+    REFLECT,
+    SPREAD,
+    STATE_ENTRIES,
+    STATES,
+    WEIGH,
+    copy,
+    derivatives,
+    describe,
+    register_serving,
+    slope,
+)
+from .ffi import argument, call_field, last_dimension, result
+
+TARGET = "gpnode_steer"
+
+
+@njit(error_model="numpy", **INNER)
+def on_columns(function, width, a, b, out):
+    """Call one of a field's functions that work on matrices of ``width`` columns and leave out the third array."""
+    call_field(function, float(width), a.ctypes.data, b.ctypes.data, 0, out.ctypes.data)
+
+
+@njit(error_model="numpy", **INNER)
+def bend(field, t, x, p, adjoint, sensitivity, weights, out):
+    """Fill ``out`` (states + parameters) with derivatives of sum(adjoint * d(sensitivity)/dt)."""
+    on_columns(field[WEIGH], sensitivity.size // x.size, adjoint, sensitivity, weights)
+    call_field(field[BEND], t, x.ctypes.data, p.ctypes.data, weights.ctypes.data, out.ctypes.data)
+
+
+@njit(error_model="numpy", **INNER)
+def gather(field, by_state, by_parameter, onto_slope, out):
+    out[:] = 0.0
+    call_field(
+        field[GATHER], 0.0, by_state.ctypes.data, by_parameter.ctypes.data, onto_slope.ctypes.data, out.ctypes.data
+    )
+
+
+@njit(error_model="numpy", fastmath=FAST, **INNER)
+def advance(start, step, change, out):
+    for m in range(out.size):
+        out[m] = start[m] + step * change[m]
+
+
+@njit(error_model="numpy", fastmath=FAST, **INNER)
+def halfway(a, b, h, slope_a, slope_b, out):
+    """The middle of the cubic through ``a`` and, ``h`` later, ``b``."""
+    for m in range(out.size):
+        out[m] = 0.5 * (a[m] + b[m]) + 0.125 * h * (slope_a[m] - slope_b[m])
+
+
+@njit(error_model="numpy", fastmath=FAST, **INNER)
+def steer(field, p, ts, xs, sensitivities, weights, free, gradient):
+    """Fill ``gradient`` (columns,), about that of sum(weights * sensitivities), both (times, states * columns).
+
+    The adjoint equations of path and sensitivities, by fourth-order steps back over the intervals of ``ts``. Names
+    end in 2 at the end of an interval, in 1 in its middle, in 0 at its beginning.
+    """
+    times, states = xs.shape
+    size = sensitivities.shape[1]
+    width = size // states
+    inputs = states + field[PARAMETERS]
+    x1, f0, f2 = np.zeros(states), np.zeros(states), np.zeros(states)
+    s1, ds0, ds2 = np.zeros(size), np.zeros(size), np.zeros(size)  # the sensitivity, and its slopes
+    jx0, jx1, jx2 = np.zeros(field[STATE_ENTRIES]), np.zeros(field[STATE_ENTRIES]), np.zeros(field[STATE_ENTRIES])
+    jp0, jp1 = np.zeros(field[PARAMETER_ENTRIES]), np.zeros(field[PARAMETER_ENTRIES])
+    jp2 = np.zeros(field[PARAMETER_ENTRIES])
+    adjoint, adjoint1, trial = np.zeros(size), np.zeros(size), np.zeros(size)  # of the sensitivity
+    a, b, c, d = np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(size)  # its slopes
+    path, path1, path_trial = np.zeros(states), np.zeros(states), np.zeros(states)  # adjoint of the path
+    bent0, bent1, bent2 = np.zeros(inputs), np.zeros(inputs), np.zeros(inputs)
+    pa, pb, pc, pd = np.zeros(inputs), np.zeros(inputs), np.zeros(inputs), np.zeros(inputs)
+    entries = np.zeros(jx0.size + jp0.size)
+    gradient[:] = 0.0
+    slope(field, ts[-1], xs[-1], p, f2)
+    derivatives(field, ts[-1], xs[-1], p, jx2, jp2)
+    call_field(
+        field[SPREAD], float(width), jx2.ctypes.data, jp2.ctypes.data, sensitivities[-1].ctypes.data, ds2.ctypes.data
+    )
+    for k in range(times - 2, -1, -1):
+        weighed = False
+        for m in range(size):
+            adjoint[m] += weights[k + 1, m]
+            weighed = weighed or weights[k + 1, m] != 0.0
+        h = ts[k + 1] - ts[k]
+        if h <= 0.0:
+            continue
+        x0, x2 = xs[k], xs[k + 1]
+        # The path and its sensitivity.
+        slope(field, ts[k], x0, p, f0)
+        derivatives(field, ts[k], x0, p, jx0, jp0)
+        call_field(
+            field[SPREAD], float(width), jx0.ctypes.data, jp0.ctypes.data, sensitivities[k].ctypes.data, ds0.ctypes.data
+        )
+        halfway(x0, x2, h, f0, f2, x1)
+        halfway(sensitivities[k], sensitivities[k + 1], h, ds0, ds2, s1)
+        derivatives(field, ts[k] + 0.5 * h, x1, p, jx1, jp1)
+        # The sensitivity's adjoint, and what bends it.
+        if weighed:
+            bend(field, ts[k + 1], x2, p, adjoint, sensitivities[k + 1], entries, bent2)
+        on_columns(field[REFLECT], width, jx2, adjoint, a)
+        advance(adjoint, 0.5 * h, a, trial)
+        on_columns(field[REFLECT], width, jx1, trial, b)
+        advance(adjoint, 0.5 * h, b, trial)
+        on_columns(field[REFLECT], width, jx1, trial, c)
+        advance(adjoint, h, c, trial)
+        on_columns(field[REFLECT], width, jx0, trial, d)
+        copy(adjoint, trial)
+        for m in range(size):
+            adjoint[m] += h / 6.0 * (a[m] + 2.0 * (b[m] + c[m]) + d[m])
+        halfway(trial, adjoint, h, a, d, adjoint1)
+        bend(field, ts[k] + 0.5 * h, x1, p, adjoint1, s1, entries, bent1)
+        bend(field, ts[k], x0, p, adjoint, sensitivities[k], entries, bent0)
+        # The path's adjoint, and the gradient.
+        gather(field, jx2, jp2, path, pa)
+        for q in range(inputs):
+            pa[q] += bent2[q]
+        advance(path, 0.5 * h, pa, path_trial)
+        gather(field, jx1, jp1, path_trial, pb)
+        for q in range(states):
+            path_trial[q] = path[q] + 0.5 * h * (pb[q] + bent1[q])
+        gather(field, jx1, jp1, path_trial, pc)
+        for q in range(states):
+            path_trial[q] = path[q] + h * (pc[q] + bent1[q])
+        gather(field, jx0, jp0, path_trial, pd)
+        copy(path, path_trial)
+        for q in range(states):
+            pd[q] += bent0[q]
+            path[q] += h / 6.0 * (pa[q] + 2.0 * (pb[q] + pc[q] + 2.0 * bent1[q]) + pd[q])
+        halfway(path_trial, path, h, pa, pd, path1)
+        gather(field, jx1, jp1, path1, pb)
+        gather(field, jx0, jp0, path, pc)
+        for q in range(inputs - states):
+            m = states + q
+            gradient[q] += h / 6.0 * (pa[m] + 4.0 * (pb[m] + bent1[m]) + pc[m] + bent0[m])
+        copy(f0, f2)
+        copy(ds0, ds2)
+        copy(jx0, jx2)
+        copy(jp0, jp2)
+        copy(bent0, bent2)
+    for q in range(free.size):
+        gradient[inputs - states + q] = path[int(free[q])]
+
+
+@njit(error_model="numpy", cache=True)
+def serve_steering(frame, table):
+    """:func:`steer` for every member of the batch.
+
+    Arguments (batch, ...): settings (the name of the field, free states ...), parameters, ts, xs (times, states),
+    sensitivities and weights (times, states, columns). Result: the gradient (columns,).
+    """
+    settings, ps, ts, xs = argument(frame, 0), argument(frame, 1), argument(frame, 2), argument(frame, 3)
+    sensitivities, weights, gradients = argument(frame, 4), argument(frame, 5), result(frame, 0)
+    num_settings, times, columns = last_dimension(frame, 0), last_dimension(frame, 2), last_dimension(frame, 4)
+    for b in range(ts.size // times):
+        own = settings[b * num_settings : (b + 1) * num_settings]
+        field = describe(table, int(own[0]))
+        states, inputs = field[STATES], field[INPUTS]
+        path, matrix = slice(b * times * states, (b + 1) * times * states), times * states * columns
+        own_matrix = slice(b * matrix, (b + 1) * matrix)
+        steer(
+            field,
+            ps[b * inputs : (b + 1) * inputs],
+            ts[b * times : (b + 1) * times],
+            xs[path].reshape((times, states)),
+            sensitivities[own_matrix].reshape((times, states * columns)),
+            weights[own_matrix].reshape((times, states * columns)),
+            own[1:],
+            gradients[b * columns : (b + 1) * columns],
+        )
+
+
+def register_once():
+    """Make the sweep callable from XLA."""
+    register_serving(TARGET, serve_steering)
