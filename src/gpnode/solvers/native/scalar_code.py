@@ -290,10 +290,15 @@ def _all_known(a: np.ndarray) -> bool:
 
 def _fold(equation: Any, args: list[np.ndarray]) -> list[np.ndarray]:
     """Evaluate an operation on constants now."""
-    typed = [np.asarray(a.tolist(), dtype=v.aval.dtype) for a, v in zip(args, equation.invars, strict=True)]
+    typed = [_typed(a, v) for a, v in zip(args, equation.invars, strict=True)]
     found = equation.primitive.bind(*typed, **equation.params)
     results = found if equation.primitive.multiple_results else [found]
     return [np.asarray(r).astype(object) for r in results]
+
+
+def _typed(a: np.ndarray, variable: Any) -> np.ndarray:
+    """Known elements in the type that ``variable`` has."""
+    return np.asarray(a.tolist(), dtype=variable.aval.dtype).reshape(a.shape)  # a list of nothing has no shape
 
 
 def _move(equation: Any, args: list[np.ndarray]) -> list[np.ndarray]:
@@ -306,7 +311,7 @@ def _move(equation: Any, args: list[np.ndarray]) -> list[np.ndarray]:
             numbered.append(np.arange(a.size).reshape(a.shape) + len(elements))
             elements.extend(a.ravel())
         elif _all_known(a):
-            numbered.append(np.asarray(a.tolist(), dtype=v.aval.dtype))
+            numbered.append(_typed(a, v))
         else:
             raise Unsupported(f"{equation.primitive.name!r} with an index that depends on the state")
     params = dict(equation.params)
