@@ -361,7 +361,7 @@ def register_serving(target, serving):
         @cfunc(SIGNATURE)
         def handler(frame):
             if not is_registration(frame):
-                serving(frame, table)
+                serving(frame, np.int64(table))  # as a literal, the address would be part of the cache's key
             return 0
 
         register(target, handler)
