@@ -173,21 +173,23 @@ def test_a_system_too_large_for_scalar_code_is_refused():
 
 @pytest.mark.slow
 def test_compiled_code_is_found_again_without_a_compiler(tmp_path):
-    """A second process uses the cache of the first; neither needs a C compiler."""
+    """A second process uses the cache of the first, of integrators, too; neither needs a C compiler."""
     program = (
         "import jax.numpy as jnp, gpnode as gn\n"
         "params, times = {'k': jnp.ones(())}, jnp.linspace(0.0, 1.0, 9)\n"
         "found = gn.Native().solve(lambda t, x, p: -p['k'] * x, params, jnp.ones(1), times)\n"
         "print(float(found.xs[-1, 0]))\n"
     )
-    environment = {**os.environ, "GPNODE_CACHE": str(tmp_path), "PATH": ""}
+    environment = {**os.environ, "GPNODE_CACHE": str(tmp_path), "PATH": "", "NUMBA_DEBUG_CACHE": "1"}
     runs = []
     for _ in range(2):
         done = subprocess.run(
             [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
         )
-        runs.append((float(done.stdout), sorted(p.name for p in (tmp_path / "gpnode").rglob("*.nbc"))))
+        said = done.stdout.splitlines()
+        runs.append((float(said[-1]), sorted(p.name for p in (tmp_path / "gpnode").rglob("*.nbc"))))
     assert runs[0] == runs[1]
+    assert not [line for line in said if "data saved" in line]
     assert runs[0][0] == pytest.approx(np.exp(-1.0), rel=1e-6)
     assert len(runs[0][1]) == 7  # one file for each function of the field
 

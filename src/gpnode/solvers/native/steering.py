@@ -95,8 +95,8 @@ def steer(field, p, ts, xs, sensitivities, weights, free, gradient):
     call_field(
         field[SPREAD], float(width), jx2.ctypes.data, jp2.ctypes.data, sensitivities[-1].ctypes.data, ds2.ctypes.data
     )
+    weighed = False
     for k in range(times - 2, -1, -1):
-        weighed = False
         for m in range(size):
             adjoint[m] += weights[k + 1, m]
             weighed = weighed or weights[k + 1, m] != 0.0
@@ -116,6 +116,7 @@ def steer(field, p, ts, xs, sensitivities, weights, free, gradient):
         # The sensitivity's adjoint, and what bends it.
         if weighed:
             bend(field, ts[k + 1], x2, p, adjoint, sensitivities[k + 1], entries, bent2)
+            weighed = False
         on_columns(field[REFLECT], width, jx2, adjoint, a)
         advance(adjoint, 0.5 * h, a, trial)
         on_columns(field[REFLECT], width, jx1, trial, b)
