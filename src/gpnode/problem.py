@@ -22,6 +22,7 @@ STEP_TOLERANCE = 1e-5
 _TIGHT = 1e-9
 _SHORTEST_STEPS = 1000.0  # at most this many steps in a characteristic time
 _MOST_STEPS = 20_000  # in a trajectory
+_BATCH = 10  # points
 _NODE_QUANTUM = 16  # grids come in multiples of this, so that similar data share compiled code
 
 
@@ -351,9 +352,17 @@ def log_density(problem: Problem, unconstrained: Array) -> tuple[Array, Array]:
     return problem.log_density(unconstrained)
 
 
+def log_densities(problem: Problem, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Log density and status at many points (n, size), in batches of one size: compiled once for any number."""
+    count = len(points)
+    padded = np.concatenate([points, np.repeat(points[-1:], -count % _BATCH, axis=0)])
+    batches = [_log_densities(problem, jnp.asarray(batch)) for batch in np.split(padded, len(padded) // _BATCH)]
+    values, statuses = (np.concatenate(parts)[:count] for parts in zip(*batches, strict=True))
+    return values, statuses
+
+
 @eqx.filter_jit
-def log_densities(problem: Problem, points: Array) -> tuple[Array, Array]:
-    """Log density and status at many points (n, size), one after the other."""
+def _log_densities(problem: Problem, points: Array) -> tuple[Array, Array]:
     return jax.lax.map(problem.log_density, points)
 
 

@@ -84,7 +84,7 @@ def from_laplace(start: Start, settings: Laplace, key: Array) -> Sampled:
     mode = start.modes[0]
     z = np.asarray(jax.random.normal(key, (settings.draws, mode.centre.size)))
     draws = mode.centre + z @ mode.spread.T
-    values, status = (np.asarray(a) for a in log_densities(start.problem, jnp.asarray(draws)))
+    values, status = log_densities(start.problem, draws)
     log_weights = values + 0.5 * (z**2).sum(axis=1)
     sound = np.isfinite(log_weights)
     # Where more than a few draws cannot even be solved, the approximation reaches beyond the posterior.

@@ -151,13 +151,12 @@ def chunk(
 
     ``count`` is not baked into the compiled code, so chunks of any length give the same bits.
     """
-    step = _kernel(settings).step
-    shapes = jax.eval_shape(lambda s: step(problem, frame, s, settings)[1], state)
-    empty = jax.tree.map(lambda s: jnp.zeros((room, *s.shape), s.dtype), shapes)
+    kernel = _kernel(settings)
+    empty = jax.tree.map(lambda a: jnp.zeros((room, *a.shape), a.dtype), kernel.Transition.blank(problem.size))
 
     def body(carry: tuple[Array, State, Transition]) -> tuple[Array, State, Transition]:
         i, state, kept = carry
-        state, transition = step(problem, frame, state, settings)
+        state, transition = kernel.step(problem, frame, state, settings)
         return i + 1, state, jax.tree.map(lambda buffer, new: buffer.at[i].set(new), kept, transition)
 
     _, state, kept = jax.lax.while_loop(lambda c: c[0] < count, body, (jnp.asarray(0), state, empty))

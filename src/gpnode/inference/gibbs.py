@@ -156,6 +156,12 @@ class Transition(NamedTuple):
     diverging: Array
     failure: Array
 
+    @classmethod
+    def blank(cls, size: int) -> Transition:
+        """Of a step not yet taken, with draws (size,)."""
+        number, count = jnp.zeros(()), jnp.zeros((), dtype=int)
+        return cls(jnp.zeros(size), number, number, number, count, number, jnp.asarray(False), count)
+
 
 @eqx.filter_jit
 def init(problem: Problem, frame: Frame, z: Array, key: Array, settings: Lifted) -> State:

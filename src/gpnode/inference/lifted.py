@@ -142,7 +142,7 @@ class Landing(NamedTuple):
     status: Array
 
 
-def rotate(surface: Surface, at: Point, v: Array, angle: Array, tolerance: float = _SOLVED) -> Landing:
+def rotate(surface: Surface, at: Point, v: Array, angle: Array, tolerance: Array | float = _SOLVED) -> Landing:
     """Rotate by ``angle`` and come back to the surface."""
     wanted = jnp.cos(angle) * (at.x + at.slope.T @ at.r) + jnp.sin(angle) * at.apply_metric(v)
     return _land(surface, at, wanted, tolerance)
@@ -156,7 +156,7 @@ def carry_velocity(at: Point, to: Point, angle: Array) -> Array:
     return to.solve_metric(ax + to.slope.T @ ar)
 
 
-def _land(surface: Surface, at: Point, wanted: Array, tolerance: float) -> Landing:
+def _land(surface: Surface, at: Point, wanted: Array, tolerance: Array | float) -> Landing:
     """Solve x + slope(at)' r(x) = wanted: by solves alone while that goes well, else with the path unknown, too.
 
     Distances are measured in coordinates in which the metric at the start is the identity.
@@ -170,14 +170,27 @@ def _land(surface: Surface, at: Point, wanted: Array, tolerance: float) -> Landi
     def value(x: Array) -> Mismatch:
         return mismatch(x, *surface.residuals(x))
 
-    def with_path() -> Landing:
-        near = _newton(surface, at, wanted)
-        finished = _broyden(value, at.whitener, near.x, value(near.x), near.inverse, tolerance)
-        return finished._replace(status=jnp.where(near.status == 0, finished.status, near.status))
+    def from_start() -> tuple[Near, Mismatch]:
+        return Near(at.x, jnp.eye(at.x.size), at.status.astype(int)), mismatch(at.x, at.r, at.status)
 
-    here = mismatch(at.x, at.r, at.status)
-    easily = _broyden(value, at.whitener, at.x, here, jnp.eye(at.x.size), tolerance)
-    return jax.lax.cond(easily.solved, lambda: easily, with_path)
+    def from_path() -> tuple[Near, Mismatch]:
+        near = _newton(surface, at, wanted)
+        return near, value(near.x)
+
+    # A loop of two, rather than one after the other, because compiling takes as long as the code it makes.
+    def attempt(carry: tuple[Array, Landing]) -> tuple[Array, Landing]:
+        tried, _ = carry
+        near, start = jax.lax.cond(tried == 0, from_start, from_path)
+        landing = _broyden(value, at.whitener, near, start, tolerance)
+        return tried + 1, landing._replace(status=jnp.where(near.status == 0, landing.status, near.status))
+
+    def unfinished(carry: tuple[Array, Landing]) -> Array:
+        tried, landing = carry
+        return (tried < 2) & ~landing.solved
+
+    nowhere = Landing(at.x, jnp.asarray(False), at.status.astype(int))
+    _, landing = jax.lax.while_loop(unfinished, attempt, (jnp.asarray(0), nowhere))
+    return landing
 
 
 class Mismatch(NamedTuple):
@@ -188,15 +201,18 @@ class Mismatch(NamedTuple):
     status: Array
 
 
+class Near(NamedTuple):
+    """A place near the solution, the inverse of the derivative there, and the status of the last solve."""
+
+    x: Array
+    inverse: Array
+    status: Array
+
+
 def _broyden(
-    value: Callable[[Array], Mismatch],
-    whitener: Array,
-    x: Array,
-    start: Mismatch,
-    inverse: Array,
-    tolerance: float,
+    value: Callable[[Array], Mismatch], whitener: Array, near: Near, start: Mismatch, tolerance: Array | float
 ) -> Landing:
-    """Broyden's method from ``x``, with an approximate ``inverse`` of the derivative.
+    """Broyden's method from a place ``near`` the solution, where the mismatch is ``start``.
 
     It costs a plain solve of the path a step, and gives up if a step does not halve the gap.
     """
@@ -213,17 +229,9 @@ def _broyden(
         i, _, here, _, going_well = carry
         return (i < _MOST_ITERATIONS) & going_well & (here.size > tolerance)
 
-    first = (jnp.asarray(0), x, start, inverse, jnp.isfinite(start.size))
+    first = (jnp.asarray(0), near.x, start, near.inverse, jnp.isfinite(start.size))
     _, x, end, _, _ = jax.lax.while_loop(unfinished, body, first)
     return Landing(x, end.size <= tolerance, end.status)
-
-
-class Near(NamedTuple):
-    """A place near the solution, the inverse of the derivative there, and the status of the last solve."""
-
-    x: Array
-    inverse: Array
-    status: Array
 
 
 def _newton(surface: Surface, at: Point, wanted: Array) -> Near:
@@ -300,15 +308,26 @@ def _checked_step(surface: Surface, p: Point, v: Array, angle: Array) -> tuple[P
 
     Returns the point, the velocity, whether it worked, and the status of the solve that prevented it, if one did.
     """
-    v = v + 0.5 * angle * p.solve_metric(p.push)
-    landing = rotate(surface, p, v, angle)
 
-    def arrive() -> tuple[Point, Array, Array, Array]:
-        there = surface.point(landing.x)
-        arrived = carry_velocity(p, there, angle)
-        back = rotate(surface, there, -arrived, angle, _FOUND_BACK)
-        ok = there.sound & back.solved & (2.0 * p.kinetic(back.x - p.x) < _RETURNED**2)
-        status = jnp.where(back.solved, there.status.astype(int), back.status)
-        return there, arrived + 0.5 * angle * there.solve_metric(there.push), ok, status
+    def leg(carry: tuple[Array, Point, Array, Landing]) -> tuple[Array, Point, Array, Landing]:
+        """There, and from there back, with the velocity reversed."""
+        done, at, v, _ = carry
+        landing = rotate(surface, at, v, angle, jnp.where(done == 0, _SOLVED, _FOUND_BACK))
 
-    return jax.lax.cond(landing.solved, arrive, lambda: (p, v, landing.solved, landing.status))
+        def arrive() -> tuple[Point, Array]:
+            there = surface.point(landing.x)
+            return there, -carry_velocity(at, there, angle)
+
+        at, v = jax.lax.cond((done == 0) & landing.solved, arrive, lambda: (at, v))
+        return done + 1, at, v, landing
+
+    def unfinished(carry: tuple[Array, Point, Array, Landing]) -> Array:
+        done, at, _, landing = carry
+        return (done < 2) & landing.solved & at.sound
+
+    pushed = v + 0.5 * angle * p.solve_metric(p.push)
+    start = (jnp.asarray(0), p, pushed, Landing(p.x, jnp.asarray(True), p.status.astype(int)))
+    done, there, backwards, back = jax.lax.while_loop(unfinished, leg, start)
+    ok = (done == 2) & back.solved & (2.0 * p.kinetic(back.x - p.x) < _RETURNED**2)
+    status = jnp.where(back.solved, there.status.astype(int), back.status)
+    return there, 0.5 * angle * there.solve_metric(there.push) - backwards, ok, status

@@ -68,6 +68,12 @@ class Transition(NamedTuple):
     diverging: Array
     failure: Array
 
+    @classmethod
+    def blank(cls, size: int) -> Transition:
+        """Of a step not yet taken, with draws (size,)."""
+        number, count = jnp.zeros(()), jnp.zeros((), dtype=int)
+        return cls(jnp.zeros(size), number, number, number, number, count, count, jnp.asarray(False), count)
+
 
 def _potential(problem: Problem, frame: Frame, z: Array) -> tuple[Array, Array, Array]:
     value, gradient, status = problem.value_and_grad(frame.point(z))

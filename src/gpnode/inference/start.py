@@ -132,7 +132,7 @@ def _with_accurate_steps(problem: Problem, points: np.ndarray) -> Problem:
 
 def solver_errors(problem: Problem, points: np.ndarray) -> np.ndarray:
     """By how much a tight solve changes log densities (n,); -inf where it fails, zero where the usual one does."""
-    used, exact = (np.asarray(log_densities(p, jnp.asarray(points))[0]) for p in (problem, problem.tightly_solved()))
+    used, exact = (log_densities(p, points)[0] for p in (problem, problem.tightly_solved()))
     sound = np.isfinite(used)
     return np.where(sound, exact, 0.0) - np.where(sound, used, 0.0)
 

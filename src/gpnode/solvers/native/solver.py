@@ -11,6 +11,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
@@ -95,6 +96,11 @@ class _Compiled(Solver):
         return path, extra_values
 
 
+def _number(value: Any) -> Any:
+    """A number that compiled code takes as an input, so that other tolerances do not compile it anew."""
+    return value if isinstance(value, jax.Array) else np.float64(value)
+
+
 class Native(_Compiled):
     """Fifth-order explicit Runge–Kutta compiled to machine code: the default on a CPU.
 
@@ -102,7 +108,7 @@ class Native(_Compiled):
     states of order one) exceeds ``tolerance``, into up to ``max_steps`` more in all.
     """
 
-    tolerance: float = eqx.field(static=True, default=2e-5)
+    tolerance: float = eqx.field(converter=_number, default=2e-5)
     max_steps: int = eqx.field(static=True, default=50_000)
 
     @property
