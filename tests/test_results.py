@@ -7,11 +7,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import sympy
+import xarray as xr
 
 import gpnode as gn
 from gpnode import convergence, kernels, symbolic
 from gpnode.audit import process_shares, widths_against_prior
 from gpnode.loo import pointwise_log_density
+from gpnode.studies import results
 
 plt.switch_backend("Agg")
 
@@ -102,6 +104,55 @@ def test_new_starts_leave_the_process_out_and_may_name_some_states_only(linear):
         gn.forecast(linear[0], [1.0], initial={"y": 3.0})
     with pytest.raises(gn.ModelError, match="finite"):
         gn.forecast(linear[0], [1.0], initial={"x": np.nan})
+
+
+def paths_of(values: np.ndarray) -> gn.Forecast:
+    """A forecast with the given draws (draw, time) of one state."""
+    states = xr.DataArray(values[:, :, None], dims=("draw", "time", "state"), coords={"state": ["x"]})
+    states = states.assign_coords(time=np.arange(float(values.shape[1])))
+    return gn.Forecast(states, states, states, states[0], 0, "run")
+
+
+def walks(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Skewed paths (count, 40) that begin together."""
+    steps = rng.normal(size=(count, 40))
+    steps[:, 0] = 0.0
+    return np.exp(0.1 * np.cumsum(steps, axis=1))
+
+
+def test_an_envelope_holds_whole_paths():
+    rng = np.random.default_rng(0)
+    low, high = (end.to_numpy()[:, 0] for end in paths_of(walks(rng, 4000)).envelope(0.9))
+    fresh = walks(rng, 4000)
+    whole = ((fresh >= low) & (fresh <= high)).all(axis=1).mean()
+    assert whole == pytest.approx(0.9, abs=4 * np.sqrt(2 * 0.9 * 0.1 / 4000))  # both samples are random
+    assert low[0] == high[0] == 1.0  # a known start stays known
+    pointwise = [end.to_numpy()[:, 0] for end in paths_of(fresh).interval(0.9)]
+    assert ((fresh >= pointwise[0]) & (fresh <= pointwise[1])).all(axis=1).mean() < 0.75
+
+
+def test_an_envelope_of_parallel_paths_is_the_interval():
+    offsets = np.random.default_rng(1).normal(size=500)
+    parallel = paths_of(offsets[:, None] + np.sin(np.arange(20.0)))
+    for wide, usual in zip(parallel.envelope(), parallel.interval(), strict=True):
+        assert np.allclose(wide, usual, atol=0.02)  # neighbouring draws are so far apart at its ends
+
+
+def test_coverage_counts_times_inside_and_says_what_to_expect():
+    rng = np.random.default_rng(2)
+    paths = paths_of(walks(rng, 2000))
+    low, high = (end.to_numpy() for end in paths.interval())
+    half = np.where(np.arange(40)[:, None] < 20, 0.5 * (low + high), high + 1e-9)
+    found = results.coverage(paths, half)
+    assert found["pointwise"]["x"] == pytest.approx(20 / 40)
+    assert found["whole_path"]["x"] == 1.0
+    one_by_one = [results.coverage(paths, path[:, None])["pointwise"]["x"] < 0.9 for path in walks(rng, 300)]
+    chance = found["chance_below_90"]["x"]
+    assert np.mean(one_by_one) == pytest.approx(chance, abs=4 * np.sqrt(chance * (1 - chance) / 300))
+    together = results.over_data_sets([found, results.coverage(paths, 0.5 * (low + high))])
+    assert (together["least_pointwise"]["x"], together["mean_pointwise"]["x"]) == (0.5, 0.75)
+    assert (together["cases"], together["cases_below_90"]) == (2, 1)
+    assert together["expected_below_90"] == pytest.approx(2 * chance)
 
 
 def test_leaving_one_out_is_the_conditional_density(linear):

@@ -66,9 +66,27 @@ class Forecast:
         return self.states.quantile(q, "draw")
 
     def interval(self, probability: float = 0.95) -> tuple[xr.DataArray, xr.DataArray]:
-        """Lower and upper end of the central interval with this probability."""
+        """Lower and upper end (time, state) of the central interval, which holds the state at any one time.
+
+        A path is smooth: where it leaves the interval it stays outside for a while, so that one path in several may be
+        outside for more than the twentieth of its length that it is on average. See :meth:`envelope`.
+        """
         tail = 0.5 * (1.0 - probability)
         return self.quantile(tail), self.quantile(1.0 - tail)
+
+    def envelope(self, probability: float = 0.95) -> tuple[xr.DataArray, xr.DataArray]:
+        """Lower and upper end (time, state) of a band that holds a state's whole path with this probability.
+
+        It is the :meth:`interval`, widened about the median by one factor for each state.
+        """
+        low, high = self.interval(probability)
+        middle = self.quantile(0.5)
+        away = self.states - middle
+        reach = xr.where(away < 0, low - middle, high - middle)
+        # Where all draws agree, as at a known start, nothing can be outside.
+        widths = (away / reach.where(reach != 0)).fillna(0.0).max("time")
+        factor = np.maximum(widths.quantile(probability, "draw"), 1.0)
+        return middle + factor * (low - middle), middle + factor * (high - middle)
 
     def table(self, probability: float = 0.95) -> dict[str, np.ndarray]:
         """Columns for a spreadsheet: time, then mean, std, lower and upper end for each state."""

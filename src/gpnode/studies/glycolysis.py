@@ -150,7 +150,7 @@ def _evaluate(posterior: Posterior, folder: Path) -> dict[str, Any]:
         ahead, right = forecast(posterior, times, initial=start), true_path(times, start)
         found[name] = {
             "rmse_mean_path": dict(zip(STATES, results.rmse(ahead.mean().to_numpy(), right), strict=True)),
-            "coverage_95": dict(zip(STATES, results.coverage(ahead, right), strict=True)),
+            "coverage_95": results.coverage(ahead, right),
             "failed_draws": ahead.failures,
         }
         data = posterior.data if start is None else None
@@ -167,9 +167,7 @@ def _summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "all_converged": all(r["convergence"]["converged"] for r in runs),
         "fewest_true_values_inside_95": min(sum(r["true_values_inside_95"].values()) for r in runs),
-        "mean_coverage_95": {
-            start: {s: float(np.mean([r[start]["coverage_95"][s] for r in runs])) for s in STATES} for start in STARTS
-        },
+        "coverage_95": {start: results.over_data_sets([r[start]["coverage_95"] for r in runs]) for start in STARTS},
     }
 
 

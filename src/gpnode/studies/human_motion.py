@@ -6,11 +6,12 @@ The recording is not part of the package: give a CMU motion capture file (``07_0
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from .. import kernels, plots
 from ..data import Observations
@@ -177,27 +178,29 @@ def evaluate(posterior: Posterior, recording: Recording) -> dict[str, Any]:
     noisy = forecast(posterior, frames.astype(float), noise=True)
     return {
         part: {
-            "rmse_per_draw": _per_draw(plain, recording, chosen),
+            "rmse_per_draw": _per_draw(plain.states, recording, chosen),
+            "rmse_expected_path_per_draw": _per_draw(plain.expected, recording, chosen),
             "rmse_mean_path": recording.rmse(plain.mean().to_numpy()[chosen], chosen),
             "rmse_map_path": recording.rmse(plain.map_path.to_numpy()[chosen], chosen),
             "rmse_ode_alone": recording.rmse(plain.ode.mean("draw").to_numpy()[chosen], chosen),
             "coverage_95": _latent_coverage(plain, recording, chosen),
             "coverage_95_with_noise": _latent_coverage(noisy, recording, chosen),
+            "coverage_95_whole_path_with_noise": _latent_coverage(noisy, recording, chosen, "whole_path"),
         }
         for part, chosen in (("seen", recording.seen), ("missing", recording.missing))
     }
 
 
-def _per_draw(paths: Forecast, recording: Recording, frames: np.ndarray) -> dict[str, float]:
-    """Mean and standard deviation over draws of each draw's own error."""
-    errors = [recording.rmse(draw[frames], frames) for draw in paths.states.to_numpy()]
+def _per_draw(paths: xr.DataArray, recording: Recording, frames: np.ndarray) -> dict[str, float]:
+    """Mean and standard deviation over draws of the error of each one's path (draw, time, state)."""
+    errors = [recording.rmse(draw[frames], frames) for draw in paths.to_numpy()]
     return {"mean": float(np.mean(errors)), "std": float(np.std(errors))}
 
 
-def _latent_coverage(paths: Forecast, recording: Recording, frames: np.ndarray) -> float:
-    low, high = (end.to_numpy()[frames] for end in paths.interval(0.95))
-    right = recording.latent[frames]
-    return float(np.mean((right >= low) & (right <= high)))
+def _latent_coverage(paths: Forecast, recording: Recording, frames: np.ndarray, kind: str = "pointwise") -> float:
+    """Part of the latent states that a 95 % band holds; bands of whole paths are those over ``frames``."""
+    there = replace(paths, states=paths.states.isel(time=frames))
+    return float(np.mean(list(results.coverage(there, recording.latent[frames])[kind].values())))
 
 
 if __name__ == "__main__":

@@ -144,8 +144,7 @@ def _summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
     """Medians over data sets, for us and for every variant of SINDy in case 1."""
     found = {
         "median_rmse_mean_path": np.median([r["rmse_mean_path_0_30"] for r in runs], axis=0),
-        "mean_coverage_95": np.mean([r["coverage_95_0_30"] for r in runs], axis=0),
-        "least_coverage_95": min(float(np.min(r["coverage_95_0_30"])) for r in runs),
+        "coverage_95": results.over_data_sets([r["coverage_95_0_30"] for r in runs]),
         "all_converged": all(r["convergence"]["converged"] for r in runs),
         "sindy_case_1_median_rmse": {},
     }

@@ -9,6 +9,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import xarray as xr
 from matplotlib.axes import Axes
 
 from .. import plots
@@ -64,10 +65,39 @@ def rmse(path: np.ndarray, truth: np.ndarray) -> np.ndarray:
     return np.sqrt(np.mean((path - truth) ** 2, axis=0))
 
 
-def coverage(forecast: Forecast, truth: np.ndarray, probability: float = 0.95) -> np.ndarray:
-    """Part of the times at which the band of this probability holds the truth, for each state."""
-    low, high = (end.to_numpy() for end in forecast.interval(probability))
-    return np.mean((truth >= low) & (truth <= high), axis=0)
+def coverage(forecast: Forecast, truth: np.ndarray) -> dict[str, dict[str, float]]:
+    """For each state, the part of the times at which 95 % bands hold the truth (times, states).
+
+    ``pointwise`` is that of the central intervals, ``whole_path`` that of the band that holds whole paths.
+    ``chance_below_90`` says how often the central intervals hold less than 90 % of a path that is certainly right: of
+    the posterior's own draws.
+    """
+    states = [str(s) for s in forecast.states["state"].to_numpy()]
+
+    def held(band: tuple[xr.DataArray, xr.DataArray], paths: np.ndarray) -> np.ndarray:
+        low, high = (end.transpose("time", "state").to_numpy() for end in band)
+        return np.mean((paths >= low) & (paths <= high), axis=-2)
+
+    own = held(forecast.interval(), forecast.states.to_numpy())
+    found = {
+        "pointwise": held(forecast.interval(), truth),
+        "whole_path": held(forecast.envelope(), truth),
+        "chance_below_90": np.mean(own < 0.9, axis=0),
+    }
+    return {name: dict(zip(states, map(float, parts), strict=True)) for name, parts in found.items()}
+
+
+def over_data_sets(coverages: Sequence[dict[str, dict[str, float]]]) -> dict[str, Any]:
+    """Of several :func:`coverage`: mean and least of each state, and in how many cases fewer than 90 % were held."""
+    states = list(coverages[0]["pointwise"])
+    found: dict[str, Any] = {
+        f"{how}_{kind}": {s: float(one([c[kind][s] for c in coverages])) for s in states}
+        for kind in ("pointwise", "whole_path")
+        for how, one in (("mean", np.mean), ("least", np.min))
+    }
+    below = [c["pointwise"][s] < 0.9 for c in coverages for s in states]
+    expected = [c["chance_below_90"][s] for c in coverages for s in states]
+    return found | {"cases": len(below), "cases_below_90": sum(below), "expected_below_90": float(np.sum(expected))}
 
 
 def inside(posterior: Posterior, truth: dict[str, float], probability: float = 0.95) -> dict[str, bool]:
