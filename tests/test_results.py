@@ -142,7 +142,7 @@ def test_coverage_counts_times_inside_and_says_what_to_expect():
     rng = np.random.default_rng(2)
     paths = paths_of(walks(rng, 2000))
     low, high = (end.to_numpy() for end in paths.interval())
-    half = np.where(np.arange(40)[:, None] < 20, 0.5 * (low + high), high + 1e-9)
+    half = np.where(np.arange(40)[:, None] < 20, 0.5 * (low + high), high + 1e-6)
     found = results.coverage(paths, half)
     assert found["pointwise"]["x"] == pytest.approx(20 / 40)
     assert found["whole_path"]["x"] == 1.0

@@ -76,7 +76,8 @@ def coverage(forecast: Forecast, truth: np.ndarray) -> dict[str, dict[str, float
 
     def held(band: tuple[xr.DataArray, xr.DataArray], paths: np.ndarray) -> np.ndarray:
         low, high = (end.transpose("time", "state").to_numpy() for end in band)
-        return np.mean((paths >= low) & (paths <= high), axis=-2)
+        rounding = 1e-9 * np.abs(paths).max(axis=-2, keepdims=True)  # at a known start the band has no width
+        return np.mean((paths >= low - rounding) & (paths <= high + rounding), axis=-2)
 
     own = held(forecast.interval(), forecast.states.to_numpy())
     found = {

@@ -41,7 +41,7 @@ INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called from co
 SOLUTION, SENSITIVITIES, GRADIENT, CORRECTION = 0.0, 1.0, 2.0, 3.0  # what to compute
 OK, BLOW_UP, TOO_MANY_STEPS, NOT_FINITE = 0, 1, 2, 3
 LANES = 4  # float64 numbers a vector instruction works on
-SHORTEST = 1e-4  # of an interval; a path that wants shorter steps is running away
+SHORTEST = 1e-6  # of an interval; a path that wants shorter steps is running away
 
 
 # -- descriptions of fields ------------------------------------------------------------------
