@@ -233,22 +233,36 @@ def shifted(shift, draws=2000, size=3):
     return found
 
 
+def kept_from(shift, first_goal, lower=0.0):
+    """Where to begin with chains of which the first coordinate is shifted; the density is lower by ``lower`` there."""
+    return first_to_keep(shifted(shift), -lower * (shift != 0), first_goal)
+
+
 def test_chains_that_agree_are_kept_whole():
-    assert first_to_keep(shifted(np.zeros((4, 2000))), 2000) == 0
+    assert kept_from(np.zeros((4, 2000)), 2000) == 0
 
 
 def test_draws_before_chains_forgot_their_start_are_left_out():
     late = np.zeros((4, 2000))
     late[0, :200] = 8.0
-    assert first_to_keep(shifted(late), 2000) == 250
+    assert kept_from(late, 2000, lower=20.0) == 250
+
+
+def test_a_mode_that_a_chain_left_is_not_left_out():
+    """A chain was as well off there as anywhere, and leaving these draws out would hide it."""
+    late = np.zeros((4, 2000))
+    late[0, :900] = 8.0
+    assert kept_from(late, 2000, lower=20.0) == 1000
+    assert kept_from(late, 2000, lower=0.5) is None
+    assert kept_from(late, 200, lower=0.5) == 0  # two modes, and each is known well
 
 
 def test_chains_that_never_meet_go_on_until_they_can_be_called_modes():
     apart = np.repeat([0.0, 0.0, 9.0, 9.0], 2000).reshape(4, 2000)
-    assert first_to_keep(shifted(apart), 2000) is None
-    assert first_to_keep(shifted(apart), 200) == 0
+    assert kept_from(apart, 2000) is None
+    assert kept_from(apart, 200) == 0
     apart[0] += np.linspace(0.0, 3.0, 2000)  # one of them has not settled
-    assert first_to_keep(shifted(apart), 200) is None
+    assert kept_from(apart, 200) is None
 
 
 def untuned() -> gibbs.State:

@@ -249,11 +249,18 @@ def test_modes_that_chains_visit_by_turns_have_weights(posterior):
     assert main.unconstrained.shape[:2] == main.stats["diverging"].shape
 
 
-def test_places_that_chains_only_left_are_no_modes(posterior):
-    found = with_draws(posterior, visits([[9.0, 0, 0, 0], [9.0, 0, 0, 0], [0.0, 0, 0, 0], [0.0, 0, 0, 0]], 1000))
+def test_places_that_chains_had_to_leave_are_no_modes(posterior):
+    levels = [[9.0, 0, 0, 0], [9.0, 0, 0, 0], [0.0, 0, 0, 0], [0.0, 0, 0, 0]]
+    values = visits(levels, 1000)
+    low = np.where(values > 4.5, -30.0, 0.0)
+    found = with_draws(posterior, values, log_density=low)
     assert found.visits.count == 1
     assert "chains agree" in failed(found)
     assert "one mode" not in failed(found)
+    found = with_draws(posterior, values)  # they were as well off there
+    assert found.visits.count == 2
+    assert "one mode" in failed(found)
+    assert "not settled" in found.diagnose().headline
 
 
 @pytest.mark.parametrize("memory", [0.9, 0.99, 0.999])
@@ -262,12 +269,12 @@ def test_one_slow_mode_is_not_taken_for_two(memory):
     draws = np.random.default_rng(0).normal(size=(4, 4000, 3))
     for t in range(1, 4000):
         draws[:, t] = memory * draws[:, t - 1] + np.sqrt(1.0 - memory**2) * draws[:, t]
-    assert find_modes(draws).count == 1
+    assert find_modes(draws, np.zeros((4, 4000))).count == 1
 
 
 def test_the_way_to_modes_belongs_to_none():
     draws = visits([[20.0, 0, 0, 0], [20.0, 9, 9, 9], [0.0, 0, 9, 9], [9.0, 9, 9, 0]], 1000)[:, :, None]
-    found = find_modes(draws)
+    found = find_modes(draws, np.where(draws[:, :, 0] > 15.0, -30.0, 0.0))
     assert found.count == 2
     assert 2 <= found.switches <= 3  # averages pass through levels between
     assert (found.labels[:2, :900] == -1).all()
@@ -278,7 +285,7 @@ def test_the_way_to_modes_belongs_to_none():
 def test_three_modes_are_found():
     levels = np.array([[0.0, 1, 2, 0, 1, 2], [1.0, 0, 2, 1, 0, 2], [2.0, 1, 0, 2, 1, 0], [0.0, 2, 1, 0, 2, 1]])
     draws = np.stack([visits(9.0 * (levels == k), 500) for k in (1, 2)], axis=2)
-    found = find_modes(draws)
+    found = find_modes(draws, np.zeros(draws.shape[:2]))
     assert found.count == 3
     assert 20 <= found.switches <= 30  # an average over two modes may look like the third
     assert found.weights == pytest.approx(1 / 3, abs=0.02)

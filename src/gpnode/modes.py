@@ -19,6 +19,7 @@ _GAP = 1.0  # between two levels, in units of the spread about them; the halves 
 _CLIP = 5.0  # how far, in spreads, a value may count
 _FEWEST = 40  # draws in a mode
 _NEGLIGIBLE = 0.05  # part of the draws
+_BEHIND = 3.0  # standard deviations of a normal distribution's log density
 _PIECES = 4
 
 
@@ -68,10 +69,20 @@ class Modes:
         return values if self.count == 1 else values[self.positions(mode)]
 
 
-def find_modes(draws: np.ndarray) -> Modes:
+def far_behind(size: int) -> float:
+    """By how much the mean log density of a place with ``size`` unknowns is lower where it cannot matter.
+
+    Places below that have been seen to hold a chain for thousands of draws before it went to the others.
+    """
+    return _BEHIND * float(np.sqrt(0.5 * size))
+
+
+def find_modes(draws: np.ndarray, log_density: np.ndarray) -> Modes:
     """Tell modes apart by draws (chains, draws, size) of the unconstrained vector; one mode if chains agree.
 
-    A mode is a place that chains come to from another, or in which one ends; where they only left is none.
+    A mode is a place that chains come to from another, or in which one ends. One that they only left is none if its
+    ``log_density`` (chains, draws) is so low that they were bound to leave; otherwise nobody knows whether they would
+    come back.
     """
     labels = np.zeros(draws.shape[:2], dtype=int)
     spread = 1.5 * np.median(np.abs(draws - np.median(draws, axis=(0, 1))), axis=(0, 1))
@@ -93,6 +104,8 @@ def find_modes(draws: np.ndarray) -> Modes:
             unsplit += [mode, new]
     arrived = labels[:, 1:][np.diff(labels, axis=1) != 0]
     lasting = np.unique(np.concatenate([arrived, labels[:, -1]]))
+    levels = np.array([log_density[labels == place].mean() for place in range(labels.max() + 1)])
+    lasting = np.union1d(lasting, np.nonzero(levels > levels[lasting].max() - far_behind(draws.shape[2]))[0])
     if lasting.size < 2:
         return Modes(np.zeros_like(labels))
     by_size = lasting[np.argsort(-np.bincount(labels.ravel())[lasting], kind="stable")]

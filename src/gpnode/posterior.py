@@ -132,7 +132,7 @@ class Posterior:
         """Which mode each draw belongs to: one for all if the chains agree."""
         if not self.is_sample:
             return Modes(np.zeros(self.unconstrained.shape[:2], dtype=int))
-        return find_modes(np.asarray(self.unconstrained))
+        return find_modes(np.asarray(self.unconstrained), self.stats["log_density"].to_numpy())
 
     def modes(self) -> list[Posterior]:
         """The posterior by modes, the most visited first; itself alone if its chains agree.

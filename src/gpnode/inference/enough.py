@@ -28,24 +28,24 @@ def looks(ends: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(look for look in _LOOKS if 2 * look <= ends[0])
 
 
-def first_to_keep(draws: np.ndarray, first_goal: int) -> int | None:
+def first_to_keep(draws: np.ndarray, log_density: np.ndarray, first_goal: int) -> int | None:
     """From which draw on chains (chains, draws, size) agree; None if they do not.
 
     Where all draws do not, those before chains had forgotten where they began may be the reason: at most half
-    are left out for that. In a run several times as long as the first goal, agreement within modes is enough.
+    are left out for that, but never all draws of a mode. In a run several times as long as the first goal, agreement
+    within modes is enough.
     """
+    if agree(draws):
+        return 0
     count = draws.shape[1]
     skips = [int(part * count) for part in _LEFT_OUT]
+    most = find_modes(draws, log_density).count
     for skip in skips:
-        if agree(draws[:, skip:]):
+        if most == 1 and agree(draws[:, skip:]):
             return skip
     if count >= _MODES_FROM * first_goal:
         for skip in skips:
-            if _agree_within_modes(draws[:, skip:]):
+            modes = find_modes(draws[:, skip:], log_density[:, skip:])
+            if modes.count >= max(most, 2) and all(agree(modes.of(draws[:, skip:], m)) for m in modes.main):
                 return skip
     return None
-
-
-def _agree_within_modes(draws: np.ndarray) -> bool:
-    modes = find_modes(draws)
-    return modes.count > 1 and all(agree(modes.of(draws, mode)) for mode in modes.main)

@@ -224,7 +224,8 @@ def _first_to_keep(rows: list[np.ndarray], ends: tuple[int, ...]) -> int | None:
     count = len(rows[0])
     if len(ends) == 1 or count not in ends:
         return 0 if count == ends[-1] else None
-    found = first_to_keep(np.stack([r["draw"] for r in rows]), ends[0])
+    draws, log_density = (np.stack([r[what] for r in rows]) for what in ("draw", "log_density"))
+    found = first_to_keep(draws, log_density, ends[0])
     return 0 if found is None and count == ends[-1] else found
 
 

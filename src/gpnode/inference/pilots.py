@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ..modes import far_behind
 from ..problem import Problem, log_density
 from .chains import Chain, run_chains, start_chains
 from .gibbs import Lifted, State
@@ -25,9 +26,6 @@ _BLOCK, _MOST_BLOCKS = 200, 10  # steps of a chain between comparisons, and how 
 # A chain stays in the race unless its log density is lower than the best by so much per parameter: a region that has
 # the same mass all the same would have to be wider by a factor of e in every direction.
 _HOPELESS = 1.0
-# In the end it must be nearer, in standard deviations of a normal distribution's log density: regions below that have
-# been seen to hold a chain for thousands of steps before it went to the others.
-_BEHIND = 3.0
 _RISING = 3.0  # nats in a block
 _THINNED = 10
 _MOST_CUTS = 4  # steps, for every one of the grid: places that need more are about to blow up
@@ -64,7 +62,7 @@ def run_pilots(
     if not modes:
         return Pilots([], [])
     say(f"{len(modes)} pilot chains: compiling the sampler")
-    margin = _BEHIND * np.sqrt(0.5 * problem.size)
+    margin = far_behind(problem.size)
     centres = [np.zeros(problem.size) for _ in modes]
     racing = start_chains(quick, [m.frame() for m in modes], centres, jax.random.fold_in(key, len(starts)), settings)
     for block in range(1, _MOST_BLOCKS + 1):
