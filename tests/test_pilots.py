@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import gpnode as gn
-from gpnode.inference.pilots import run_pilots
+from gpnode.inference.chains import Chain
+from gpnode.inference.pilots import _by_turns, run_pilots
 from gpnode.inference.start import disperse, find_start, frames_of
 from gpnode.problem import log_density
 
@@ -63,3 +64,17 @@ def _stand_still(problem, chains, settings, steps, on_progress):
     for chain in chains:
         value, _ = log_density(problem, chain.state.unconstrained)
         chain.state = chain.state._replace(level=value)
+
+
+def test_the_first_ends_are_spread_over_all_places():
+    """Five chains in one place and two in another, worst of all: two chains of four begin in either."""
+    rng = np.random.default_rng(0)
+    chains = []
+    for index, centre in enumerate([0.0, 0.0, 0.0, 0.0, 0.0, 50.0, 50.0]):
+        rows = np.zeros(200, dtype=[("draw", float, 3), ("log_density", float)])
+        rows["draw"] = centre + rng.normal(size=(200, 3))
+        chain = Chain(index, None, None)
+        chain.trace.append(rows)
+        chains.append(chain)
+    assert [chain.index for chain in _by_turns(chains)] == [0, 5, 1, 6, 2, 3, 4]
+    assert [chain.index for chain in _by_turns(chains[:5])] == [0, 1, 2, 3, 4]

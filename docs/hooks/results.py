@@ -152,11 +152,15 @@ def _convergence(name: str, run: dict[str, Any]) -> list[list[str]]:
     verdict = "converged" if found["converged"] else _word(found).replace("no", "not converged")
     keys = ("worst_rhat", "least_bulk_ess", "least_tail_ess", "divergences", "seconds")
     modes = [
-        [f"{name}, mode {i + 1}", f"{mode['weight']:.0%} ± {mode['standard_error']:.0%} of the draws"]
+        [f"{name}, mode {i + 1}", f"{mode['weight']:.0%} of the draws{_plus_minus(mode['standard_error'])}"]
         + [_number(mode[k], 4) if k in mode else "" for k in keys]
         for i, mode in enumerate(run.get("modes", []))
     ]
     return [[name, verdict, *(_number(found.get(k), 4) for k in keys)], *modes]
+
+
+def _plus_minus(error: float) -> str:
+    return f", ± {error:.0%}" if math.isfinite(error) else ", weight not settled"
 
 
 def _inside(runs: Iterable[tuple[str, dict[str, Any]]]) -> list[list[str]]:

@@ -148,6 +148,12 @@ def _sample_checks(posterior: Posterior) -> list[Check]:
 def _modes_checks(modes: Modes) -> list[Check]:
     errors = modes.weight_errors
     shares = ", ".join(f"{w:.0%} ± {e:.0%}" for w, e in zip(modes.weights, errors, strict=True))
+    detail = f"by the time spent in them {shares}, standard errors at most {WEIGHT_ERROR_LIMIT:.0%} wanted"
+    if not modes.switches:
+        detail = "chains never went from one mode to another: how many are in which says nothing of the modes' weights"
+    elif np.isinf(errors).any():
+        spent = ", ".join(f"{w:.0%}" for w in modes.weights)
+        detail = f"too few ways from one mode to another for the time spent in them ({spent}) to tell their weights"
     left_out = modes.count - len(modes.main)
     rare = f"; {left_out} of them too rarely visited to be judged" if left_out else ""
     return [
@@ -160,9 +166,7 @@ def _modes_checks(modes: Modes) -> list[Check]:
         Check(
             "weights of modes",
             bool(errors.max() <= WEIGHT_ERROR_LIMIT),
-            f"by the time spent in them {shares}, standard errors at most {WEIGHT_ERROR_LIMIT:.0%} wanted"
-            if modes.switches
-            else "chains never went from one mode to another: how many are in which says nothing of the modes' weights",
+            detail,
             "Run longer for the weights of the modes.",
         ),
     ]

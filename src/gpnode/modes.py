@@ -21,6 +21,7 @@ _FEWEST = 40  # draws in a mode
 _NEGLIGIBLE = 0.05  # part of the draws
 _BEHIND = 3.0  # standard deviations of a normal distribution's log density
 _PIECES = 4
+_FEWEST_SWITCHES = 10  # between modes; fewer say next to nothing about how long visits are
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,8 @@ class Modes:
 
     @property
     def weight_errors(self) -> np.ndarray:
-        """Standard errors of the weights (modes,): infinite if chains never switched."""
-        if not self.switches:
+        """Standard errors of the weights (modes,): infinite if chains hardly ever switched."""
+        if self.switches < _FEWEST_SWITCHES:
             return np.full(self.count, np.inf)
         visits = [(self.labels == mode).astype(float) for mode in range(self.count)]
         return np.array([v.std() / np.sqrt(max(bulk_ess(v), 1.0)) for v in visits])
@@ -116,7 +117,7 @@ def find_modes(draws: np.ndarray, log_density: np.ndarray) -> Modes:
 
 def _upper_level(values: np.ndarray, chosen: np.ndarray, lag: int) -> np.ndarray | None:
     """Which of the ``chosen`` draws (chains, draws) are at the upper of two levels; None if there is one level."""
-    if chosen.sum() < 4 * _FEWEST:
+    if chosen.sum() < 4 * _FEWEST or not np.ptp(values[chosen], axis=0).any():  # few, or all beyond what counts
         return None
     single = _slowest(values, chosen, lag)
     slow = _smooth(single, lag)

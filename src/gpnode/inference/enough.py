@@ -32,20 +32,22 @@ def first_to_keep(draws: np.ndarray, log_density: np.ndarray, first_goal: int) -
     """From which draw on chains (chains, draws, size) agree; None if they do not.
 
     Where all draws do not, those before chains had forgotten where they began may be the reason: at most half
-    are left out for that, but never all draws of a mode. In a run several times as long as the first goal, agreement
-    within modes is enough.
+    are left out for that, but never so many of a mode that it cannot be judged any more. In a run several times as
+    long as the first goal, agreement within modes is enough.
     """
     if agree(draws):
         return 0
     count = draws.shape[1]
     skips = [int(part * count) for part in _LEFT_OUT]
-    most = find_modes(draws, log_density).count
+    everything = find_modes(draws, log_density)
     for skip in skips:
-        if most == 1 and agree(draws[:, skip:]):
+        if everything.count == 1 and agree(draws[:, skip:]):
             return skip
     if count >= _MODES_FROM * first_goal:
         for skip in skips:
             modes = find_modes(draws[:, skip:], log_density[:, skip:])
-            if modes.count >= max(most, 2) and all(agree(modes.of(draws[:, skip:], m)) for m in modes.main):
+            if modes.count == 1 or len(modes.main) < len(everything.main):
+                continue
+            if all(agree(modes.of(draws[:, skip:], mode)) for mode in modes.main):
                 return skip
     return None

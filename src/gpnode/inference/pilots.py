@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ..modes import far_behind
+from ..modes import far_behind, find_modes
 from ..problem import Problem, log_density
 from .chains import Chain, run_chains, start_chains
 from .gibbs import Lifted, State
@@ -32,9 +32,10 @@ _MOST_CUTS = 4  # steps, for every one of the grid: places that need more are ab
 
 
 class Pilots(NamedTuple):
-    """Of the chains that got into good regions: their ends, best first, and some of the draws they made there.
+    """Of the chains that got into good regions: their ends, and some of the draws they made there.
 
-    Draws of a warm-up that is longer than the race are not kept.
+    Ends are in an order in which the best of each place come first, then the second best. Draws of a warm-up that is
+    longer than the race are not kept.
     """
 
     ends: list[np.ndarray]
@@ -77,7 +78,7 @@ def run_pilots(
         rising.append(max(map(_level, racing)) > max(before.values()) + _RISING)
         if not any(rising) and block * _BLOCK >= settings.warmup + _BLOCK:
             break
-    first = _ahead(racing, margin)
+    first = _by_turns(_ahead(racing, margin))
     draws = [row["draw"] for chain in first if chain.trace.count for row in chain.trace.read()[-_BLOCK::_THINNED]]
     return Pilots([np.asarray(_state(chain).unconstrained) for chain in first], draws)
 
@@ -90,6 +91,18 @@ def _state(chain: Chain) -> State:
 def _level(chain: Chain) -> float:
     """Mean log density of late."""
     return float(_state(chain).level)
+
+
+def _by_turns(chains: list[Chain]) -> list[Chain]:
+    """The same chains, one of each place after the other, so that the first few are spread over all places."""
+    count = min(chain.trace.count for chain in chains)
+    if count < _BLOCK or len(chains) < 2:
+        return chains
+    rows = [chain.trace.read()[-_BLOCK:] for chain in chains]
+    draws, densities = (np.stack([r[what] for r in rows]) for what in ("draw", "log_density"))
+    places = find_modes(draws, densities).labels[:, -1].tolist()
+    turns = [places[:i].count(place) for i, place in enumerate(places)]
+    return [chain for _, chain in sorted(zip(turns, chains, strict=True), key=lambda pair: pair[0])]
 
 
 def _ahead(chains: list[Chain], margin: float) -> list[Chain]:
