@@ -9,7 +9,7 @@ import pytest
 
 import gpnode as gn
 from gpnode.inference.chains import Chain
-from gpnode.inference.pilots import _by_turns, run_pilots
+from gpnode.inference.pilots import Pilots, Place, _by_place, run_pilots
 from gpnode.inference.start import disperse, find_start, frames_of
 from gpnode.problem import log_density
 
@@ -56,8 +56,8 @@ def test_a_start_far_below_the_others_is_left_behind(unexplained, short, monkeyp
     monkeypatch.setattr("gpnode.inference.pilots.settle", lambda problem, start, key: start)
     monkeypatch.setattr("gpnode.inference.pilots.run_chains", _stand_still)
     good, bad = np.array([1.0, -3.0]), np.array([1.0, 1.6])
-    (end,), _ = run_pilots(problem, [bad, good], short, jax.random.key(0), lambda what: None)
-    assert np.array_equal(end, good)
+    ((place,),) = run_pilots(problem, [bad, good], short, jax.random.key(0), lambda what: None)
+    assert np.array_equal(place.ends, [good])
 
 
 def _stand_still(problem, chains, settings, steps, on_progress):
@@ -66,15 +66,30 @@ def _stand_still(problem, chains, settings, steps, on_progress):
         chain.state = chain.state._replace(level=value)
 
 
-def test_the_first_ends_are_spread_over_all_places():
-    """Five chains in one place and two in another, worst of all: two chains of four begin in either."""
+def test_chains_in_one_mode_are_one_place():
     rng = np.random.default_rng(0)
     chains = []
-    for index, centre in enumerate([0.0, 0.0, 0.0, 0.0, 0.0, 50.0, 50.0]):
+    for index, centre in enumerate([50.0, 0.0, 0.0, 0.0, 0.0, 0.0, 50.0]):
         rows = np.zeros(200, dtype=[("draw", float, 3), ("log_density", float)])
         rows["draw"] = centre + rng.normal(size=(200, 3))
         chain = Chain(index, None, None)
         chain.trace.append(rows)
         chains.append(chain)
-    assert [chain.index for chain in _by_turns(chains)] == [0, 5, 1, 6, 2, 3, 4]
-    assert [chain.index for chain in _by_turns(chains[:5])] == [0, 1, 2, 3, 4]
+    assert [[chain.index for chain in place] for place in _by_place(chains)] == [[0, 6], [1, 2, 3, 4, 5]]
+    assert [[chain.index for chain in place] for place in _by_place(chains[1:6])] == [[1, 2, 3, 4, 5]]
+
+
+def test_places_share_the_chains():
+    """Where there are fewer ends than chains, draws of the pilots that ended there are taken, too."""
+
+    def place(*ends):
+        return Place([np.array([end]) for end in ends], [np.array([10.0 * end + i]) for end in ends for i in range(4)])
+
+    def begin(places, chains):
+        return [float(point[0]) for point in Pilots(places).points(chains)]
+
+    assert begin([place(1.0), place(2.0, 3.0, 4.0)], 4) == [1.0, 10.0, 2.0, 3.0]
+    assert begin([place(1.0), place(2.0, 3.0, 4.0)], 5) == [1.0, 10.0, 12.0, 2.0, 3.0]
+    assert begin([place(1.0, 2.0, 3.0, 4.0)], 4) == [1.0, 2.0, 3.0, 4.0]
+    assert begin([place(1.0), place(2.0), place(3.0)], 4) == [1.0, 10.0, 2.0, 20.0]  # two for each, so not for all
+    assert begin([place(1.0), place(2.0)], 1) == [1.0]

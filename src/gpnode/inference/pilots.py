@@ -31,27 +31,42 @@ _THINNED = 10
 _MOST_CUTS = 4  # steps, for every one of the grid: places that need more are about to blow up
 
 
-class Pilots(NamedTuple):
-    """Of the chains that got into good regions: their ends, and some of the draws they made there.
+class Place(NamedTuple):
+    """Of the chains in one region: their ends, best first, and some of the draws they made there.
 
-    Ends are in an order in which the best of each place come first, then the second best. Draws of a warm-up that is
-    longer than the race are not kept.
+    Draws of a warm-up that is longer than the race are not kept.
     """
 
     ends: list[np.ndarray]
     draws: list[np.ndarray]
 
     def points(self, count: int) -> list[np.ndarray]:
-        """So many places for chains to begin: ends, and where there are not enough, draws far from each other."""
+        """So many points for chains to begin at: ends, and where there are not enough, draws far from each other."""
         missing = count - len(self.ends)
         others = self.draws or self.ends
         return [*self.ends[:count], *(others[(i * len(others)) // missing] for i in range(missing))]
 
 
+class Pilots(NamedTuple):
+    """The good regions that chains got into, the one with the highest density first."""
+
+    places: list[Place]
+
+    def everywhere(self) -> list[np.ndarray]:
+        """All ends and draws."""
+        return [point for place in self.places for point in (*place.ends, *place.draws)]
+
+    def points(self, count: int) -> list[np.ndarray]:
+        """So many points for chains to begin at. Places share them, two at least in each, to be compared."""
+        places = self.places[: max(1, count // 2)]
+        shares = [len(range(i, count, len(places))) for i in range(len(places))]
+        return [point for place, share in zip(places, shares, strict=True) for point in place.points(share)]
+
+
 def run_pilots(
     problem: Problem, starts: list[np.ndarray], settings: Lifted, key: Array, say: Callable[[str], None]
 ) -> Pilots:
-    """Send out a chain from each start; there are no ends if no start has a path on this grid."""
+    """Send out a chain from each start; there are no places if no start has a path on this grid."""
     quick = problem.with_solver(problem.solver.limited(_MOST_CUTS * problem.nodes.shape[1]))
     modes = []
     for i, begin in enumerate(starts):
@@ -61,7 +76,7 @@ def run_pilots(
         if np.isfinite(height):
             modes.append(Mode(settled, curvature(quick, settled), height))
     if not modes:
-        return Pilots([], [])
+        return Pilots([])
     say(f"{len(modes)} pilot chains: compiling the sampler")
     margin = far_behind(problem.size)
     centres = [np.zeros(problem.size) for _ in modes]
@@ -78,9 +93,12 @@ def run_pilots(
         rising.append(max(map(_level, racing)) > max(before.values()) + _RISING)
         if not any(rising) and block * _BLOCK >= settings.warmup + _BLOCK:
             break
-    first = _by_turns(_ahead(racing, margin))
-    draws = [row["draw"] for chain in first if chain.trace.count for row in chain.trace.read()[-_BLOCK::_THINNED]]
-    return Pilots([np.asarray(_state(chain).unconstrained) for chain in first], draws)
+    return Pilots([_place(chains) for chains in _by_place(_ahead(racing, margin))])
+
+
+def _place(chains: list[Chain]) -> Place:
+    draws = [row["draw"] for chain in chains if chain.trace.count for row in chain.trace.read()[-_BLOCK::_THINNED]]
+    return Place([np.asarray(_state(chain).unconstrained) for chain in chains], draws)
 
 
 def _state(chain: Chain) -> State:
@@ -93,16 +111,16 @@ def _level(chain: Chain) -> float:
     return float(_state(chain).level)
 
 
-def _by_turns(chains: list[Chain]) -> list[Chain]:
-    """The same chains, one of each place after the other, so that the first few are spread over all places."""
-    count = min(chain.trace.count for chain in chains)
-    if count < _BLOCK or len(chains) < 2:
-        return chains
+def _by_place(chains: list[Chain]) -> list[list[Chain]]:
+    """The same chains, those together that ended in one mode; in the order of the first of each."""
+    if len(chains) < 2 or min(chain.trace.count for chain in chains) < _BLOCK:
+        return [chains]
     rows = [chain.trace.read()[-_BLOCK:] for chain in chains]
     draws, densities = (np.stack([r[what] for r in rows]) for what in ("draw", "log_density"))
-    places = find_modes(draws, densities).labels[:, -1].tolist()
-    turns = [places[:i].count(place) for i, place in enumerate(places)]
-    return [chain for _, chain in sorted(zip(turns, chains, strict=True), key=lambda pair: pair[0])]
+    found: dict[int, list[Chain]] = {}
+    for chain, mode in zip(chains, find_modes(draws, densities).labels[:, -1].tolist(), strict=True):
+        found.setdefault(mode, []).append(chain)
+    return list(found.values())
 
 
 def _ahead(chains: list[Chain], margin: float) -> list[Chain]:

@@ -100,10 +100,10 @@ def _follow_pilots(
     """Chains that begin where the best pilots were; None if no pilot could set out, or the final grid has no path."""
     problem = problem.with_steps()
     pilots = run_pilots(problem, starts, settings, key, say)
-    if not pilots.ends:
+    if not pilots.places:
         return None
     say("checking the solver's steps")
-    problem = _with_accurate_steps(problem, np.stack([*pilots.ends, *pilots.draws]))
+    problem = _with_accurate_steps(problem, np.stack(pilots.everywhere()))
     modes = []
     for i, end in enumerate(pilots.points(settings.chains)):
         u = _back_to_the_data(problem, end, i)
