@@ -10,8 +10,11 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
+import equinox as eqx
 import jax
 from llvmlite.binding import get_host_cpu_features, get_host_cpu_name
 
@@ -21,6 +24,9 @@ _CPU_FLAGS = (
     "--xla_cpu_multi_thread_eigen=false --xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=1000000"
 )
 
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _MOST_KEPT = 500_000_000  # bytes of XLA's compiled code; beyond, what was used least recently is deleted
 _WORTH_KEEPING = 0.2  # seconds of compiling
@@ -38,6 +44,12 @@ def configure_jax() -> None:
             jax.config.update("jax_compilation_cache_dir", str(directory / f"xla-{_processor()}"))
             jax.config.update("jax_compilation_cache_max_size", _MOST_KEPT)
             jax.config.update("jax_persistent_cache_min_compile_time_secs", _WORTH_KEEPING)
+
+
+def compiled_for_few_calls(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorator for what is called so seldom that code which is quickly made is better than quick code."""
+    options = {"xla_backend_optimization_level": 0}
+    return eqx.filter_jit(function, compiler_options=options)  # type: ignore[call-overload]
 
 
 def _processor() -> str:

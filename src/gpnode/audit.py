@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ._config import compiled_for_few_calls
 from .factorise import factorise
 from .posterior import Posterior, spread_out
 from .problem import Problem
@@ -83,19 +84,23 @@ def widths_against_prior(posterior: Posterior) -> dict[str, float]:
         return {}
     moving = problem.dynamics.parameter_names
     left_out = {name for name, dims in problem.dynamics.dims().items() if dims or name not in moving}
-    prior = _prior_draws(problem, jax.random.key(0))
+    scalars = {name: draws for name, draws in posterior.scalars() if name not in left_out}
+    prior = _prior_draws(problem, tuple(scalars), jax.random.key(0))
     found = {}
-    for name, draws in posterior.scalars():
-        if name in prior and name not in left_out:
+    for name, draws in scalars.items():
+        if name in prior:
             width = np.subtract(*np.quantile(draws, [0.75, 0.25]))
             found[name] = float(width / np.subtract(*np.quantile(np.asarray(prior[name]), [0.75, 0.25])))
     return found
 
 
-@eqx.filter_jit
-def _prior_draws(problem: Problem, key: Array) -> dict[str, Array]:
+@compiled_for_few_calls
+def _prior_draws(problem: Problem, wanted: tuple[str, ...], key: Array) -> dict[str, Array]:
+    """Of the numbers wanted; nothing is compiled for the others."""
+
     def one(key: Array) -> dict[str, Array]:
         path_key, hyper_key = jax.random.split(key)
-        return problem.report(problem.draw_path_prior(path_key, problem.hyper_block.draw(hyper_key)))
+        drawn = problem.report(problem.draw_path_prior(path_key, problem.hyper_block.draw(hyper_key)))
+        return {name: drawn[name] for name in wanted if name in drawn}
 
     return jax.vmap(one)(jax.random.split(key, _PRIOR_DRAWS))

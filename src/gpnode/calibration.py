@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaincc
 
@@ -257,8 +256,8 @@ def _score(posterior: Posterior, context: Any) -> Score:
         fewest = min(fewest, bulk_ess(draws))
     if world.unconstrained is not None:
         assert posterior.problem is not None
-        at_truth, _ = log_density(posterior.problem, jnp.asarray(world.unconstrained))
-        ranks[_DENSITY] = _rank(posterior.stats["log_density"].to_numpy(), float(at_truth))
+        at_truth, _ = log_density(posterior.problem, world.unconstrained)
+        ranks[_DENSITY] = _rank(posterior.stats["log_density"].to_numpy(), at_truth)
     return Score(ranks, _inside(posterior, world, times), float(fewest))
 
 

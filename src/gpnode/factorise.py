@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import jax.scipy.linalg as jsl
 import numpy as np
 from jax import Array
-from numba import cfunc, njit
+from numba import njit
 
-from .solvers.native.ffi import SIGNATURE, argument, integers, is_registration, last_dimension, register, result
+from .solvers.native.ffi import INNER, argument, integers, is_registration, last_dimension, result, serve_under
 
 _LARGEST_NATIVE = 200
 _LOG_TWO_PI = float(np.log(2.0 * np.pi))
@@ -79,24 +79,18 @@ def _native(n: int) -> bool:
     return n <= _LARGEST_NATIVE and jax.default_backend() == "cpu"
 
 
-_registered: dict[str, object] = {}
-
-
-def _call(target: str, serve: Callable[[int], None], shapes: tuple[tuple[int, ...], ...], *arguments: Array) -> Any:
-    """Call native code from JAX; it is compiled on first use, and cached by numba afterwards."""
-    if target not in _registered:
-        handler = _handler(serve)
-        register(target, handler)
-        _registered[target] = handler
+def _call(target: str, serve: Callable[[int], int], shapes: tuple[tuple[int, ...], ...], *arguments: Array) -> Any:
+    """Call native code from JAX."""
+    serve_under(target, serve)
     results = [jax.ShapeDtypeStruct(shape, jnp.float64) for shape in shapes]
     return jax.ffi.ffi_call(target, results, vmap_method="broadcast_all")(*arguments)
 
 
 # No "fast" arithmetic: results would depend on whether this process compiled the code or found it in the cache.
-_fast = njit(cache=True, error_model="numpy")
+_inner = njit(**INNER)
 
 
-@_fast
+@_inner
 def _cholesky(upper: np.ndarray) -> bool:
     """In place: what is right of the diagonal becomes U with U'U = the matrix; False if there is no such U."""
     n = upper.shape[0]
@@ -120,7 +114,7 @@ def _cholesky(upper: np.ndarray) -> bool:
     return True
 
 
-@_fast
+@_inner
 def _invert(upper: np.ndarray, lower: np.ndarray) -> None:
     """Fill ``lower`` with the inverse of ``upper``'s transpose."""
     for i in range(upper.shape[0]):
@@ -139,7 +133,7 @@ def _invert(upper: np.ndarray, lower: np.ndarray) -> None:
         lower[i, i] = scale
 
 
-@_fast
+@_inner
 def _square(lower: np.ndarray, square: np.ndarray) -> None:
     """Fill ``square`` up to its diagonal, and here and there beyond, with lower' lower."""
     n = lower.shape[0]
@@ -168,7 +162,7 @@ def _square(lower: np.ndarray, square: np.ndarray) -> None:
                 square[i, j] += lower[k, i] * lower[k, j]
 
 
-@_fast
+@_inner
 def _mirror(lower: np.ndarray) -> None:
     """Make it symmetric."""
     for i in range(lower.shape[0]):
@@ -176,7 +170,7 @@ def _mirror(lower: np.ndarray) -> None:
             lower[j, i] = lower[i, j]
 
 
-@njit(cache=True, error_model="numpy")
+@_inner
 def _factorise(upper: np.ndarray, whitener: np.ndarray, inverse: np.ndarray) -> float:
     """Fill ``whitener`` and, up to its diagonal, ``inverse``; returns the log determinant, or NaN if there is none.
 
@@ -195,7 +189,7 @@ def _factorise(upper: np.ndarray, whitener: np.ndarray, inverse: np.ndarray) -> 
     return log_det
 
 
-@_fast
+@_inner
 def _score(
     residual: np.ndarray,
     at_lags: np.ndarray,
@@ -236,8 +230,9 @@ def _score(
     return -0.5 * (square + log_det + n * _LOG_TWO_PI), by_noise
 
 
-@njit(cache=True, error_model="numpy")
-def _serve_factors(frame: int) -> None:
+def _serve_factors(frame: int) -> int:
+    if is_registration(frame):
+        return 0
     covs, inverses, whiteners, log_dets = argument(frame, 0), result(frame, 0), result(frame, 1), result(frame, 2)
     n = last_dimension(frame, 0)
     for b in range(covs.size // (n * n)):
@@ -245,10 +240,12 @@ def _serve_factors(frame: int) -> None:
         inverse, whitener = inverses[at].reshape((n, n)), whiteners[at].reshape((n, n))
         log_dets[b] = _factorise(covs[at].copy().reshape((n, n)), whitener, inverse)
         _mirror(inverse)
+    return 0
 
 
-@njit(cache=True, error_model="numpy")
-def _serve_score(frame: int) -> None:
+def _serve_score(frame: int) -> int:
+    if is_registration(frame):
+        return 0
     residuals, all_at_lags, noise_vars = argument(frame, 0), argument(frame, 1), argument(frame, 3)
     all_positions = integers(frame, 2)
     values, by_residuals, by_lags, by_noises = result(frame, 0), result(frame, 1), result(frame, 2), result(frame, 3)
@@ -259,13 +256,4 @@ def _serve_score(frame: int) -> None:
         values[b], by_noises[b] = _score(
             residuals[row], all_at_lags[lags], positions, noise_vars[b], by_residuals[row], by_lags[lags]
         )
-
-
-def _handler(serve: Callable[[int], None]) -> object:
-    @cfunc(SIGNATURE)
-    def handler(frame: int) -> int:
-        if not is_registration(frame):
-            serve(frame)
-        return 0
-
-    return handler
+    return 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
 import equinox as eqx
 import jax
@@ -10,12 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
+from numpy.typing import ArrayLike
 
+from ._config import compiled_for_few_calls
 from .dynamics import BoundDynamics
-from .likelihood import Channel, Measured
+from .likelihood import DENSE_LIMIT, Channel, Measured
 from .parameters import Block, Independent, Layout, Values
 from .scaling import Scaling
-from .solvers import Solver, Status, Trajectory, local_errors, refine, solve_with_gradient
+from .solvers import Native, NativeStiff, Solver, Status, Trajectory, local_errors, refine, solve_with_gradient
 
 # Largest embedded error of one step, in scaled units where states are of order one.
 STEP_TOLERANCE = 1e-5
@@ -23,6 +27,9 @@ _TIGHT = 1e-9
 _SHORTEST_STEPS = 1000.0  # at most this many steps in a characteristic time
 _MOST_STEPS = 20_000  # in a trajectory
 _BATCH = 10  # points
+
+P = ParamSpec("P")
+T = TypeVar("T")
 _NODE_QUANTUM = 16  # grids come in multiples of this, so that similar data share compiled code
 
 
@@ -97,6 +104,13 @@ class Problem(eqx.Module):
     def size(self) -> int:
         """Length of the unconstrained vector."""
         return self.layout.size
+
+    @property
+    def mostly_native(self) -> bool:
+        """Whether nearly all the time of a log density goes into native code: solves and blocks that are not long."""
+        return isinstance(self.solver, Native | NativeStiff) and all(
+            block.y.size <= DENSE_LIMIT for block in self.measured
+        )
 
     def constrain(self, unconstrained: Array) -> Values:
         """Parameter values by name, in internal units."""
@@ -334,7 +348,7 @@ def _lay_nodes(times: np.ndarray, counts: np.ndarray, total: int) -> tuple[np.nd
     return np.concatenate([*pieces, times[-1:]]), np.concatenate([[0], np.cumsum(counts)])
 
 
-@eqx.filter_jit
+@compiled_for_few_calls
 def _step_errors(problem: Problem, unconstrained: Array) -> Array:
     """Of each step (trajectories, steps) along a path that is itself solved tightly; NaN where that fails."""
     values = problem.constrain(unconstrained)
@@ -346,33 +360,58 @@ def _step_errors(problem: Problem, unconstrained: Array) -> Array:
     return jnp.where((path.status == Status.OK)[:, None], errors, jnp.nan)
 
 
-@eqx.filter_jit
-def log_density(problem: Problem, unconstrained: Array) -> tuple[Array, Array]:
-    """Compiled :meth:`Problem.log_density`."""
-    return problem.log_density(unconstrained)
+def compiled_for_search(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorator for what a search calls some hundred times, with a problem, or something that has one, in front.
+
+    Where native code does the work, a call takes a fraction of a millisecond however it was compiled, and the quickest
+    way to compile it is the best. Loops over long series, or over steps of a solver in array code, must be optimised.
+    """
+    quickly_made, optimised = compiled_for_few_calls(function), eqx.filter_jit(function)
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        problem: Any = getattr(args[0], "problem", args[0])
+        return (quickly_made if problem.mostly_native else optimised)(*args, **kwargs)
+
+    return call
+
+
+def log_density(problem: Problem, unconstrained: ArrayLike) -> tuple[float, int]:
+    """Log density and status at one point (size,)."""
+    values, statuses = log_densities(problem, np.asarray(unconstrained)[None])
+    return float(values[0]), int(statuses[0])
 
 
 def log_densities(problem: Problem, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Log density and status at many points (n, size), in batches of one size: compiled once for any number."""
-    count = len(points)
-    padded = np.concatenate([points, np.repeat(points[-1:], -count % _BATCH, axis=0)])
-    batches = [_log_densities(problem, jnp.asarray(batch)) for batch in np.split(padded, len(padded) // _BATCH)]
-    values, statuses = (np.concatenate(parts)[:count] for parts in zip(*batches, strict=True))
+    """Log density and status at points (n, size), in batches of one size: compiled once for any number."""
+    batches = []
+    for first in range(0, len(points), _BATCH):
+        own = points[first : first + _BATCH]
+        padded = np.concatenate([own, np.repeat(own[-1:], _BATCH - len(own), axis=0)])
+        found = _log_densities(problem, jnp.asarray(padded), jnp.asarray(len(own)))
+        batches.append([np.asarray(part)[: len(own)] for part in found])
+    values, statuses = (np.concatenate(parts) for parts in zip(*batches, strict=True))
     return values, statuses
 
 
-@eqx.filter_jit
-def _log_densities(problem: Problem, points: Array) -> tuple[Array, Array]:
-    return jax.lax.map(problem.log_density, points)
+@compiled_for_search
+def _log_densities(problem: Problem, points: Array, count: Array) -> tuple[Array, Array]:
+    """At the first ``count`` points; zeros at the others."""
+
+    def one(i: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
+        value, status = problem.log_density(points[i])
+        return found[0].at[i].set(value), found[1].at[i].set(status)
+
+    return jax.lax.fori_loop(0, count, one, (jnp.zeros(len(points)), jnp.zeros(len(points), int)))
 
 
-@eqx.filter_jit
+@compiled_for_search
 def value_and_grad(problem: Problem, unconstrained: Array) -> tuple[Array, Array, Array]:
     """Compiled :meth:`Problem.value_and_grad`."""
     return problem.value_and_grad(unconstrained)
 
 
-@eqx.filter_jit
+@compiled_for_few_calls
 def report_draws(problem: Problem, draws: Array) -> Any:
     """Parameters in user units for draws (chains, draws, size)."""
     return jax.vmap(jax.vmap(problem.report))(draws)

@@ -11,12 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
 from numpyro.infer.hmc_util import IntegratorState, build_tree, euclidean_kinetic_energy
 
+from .._config import compiled_for_few_calls
 from ..problem import Problem
 from . import lifted
 from .conditionals import path_given_rest, rest_given_path, split, whiteners_of
@@ -163,7 +163,7 @@ class Transition(NamedTuple):
         return cls(jnp.zeros(size), number, number, number, count, number, jnp.asarray(False), count)
 
 
-@eqx.filter_jit
+@compiled_for_few_calls
 def init(problem: Problem, frame: Frame, z: Array, key: Array, settings: Lifted) -> State:
     """The state before the first step."""
     _, rest = split(problem)

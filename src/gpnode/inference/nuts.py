@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
 from numpyro.infer.hmc_util import IntegratorState, build_tree, euclidean_kinetic_energy, warmup_adapter
 
+from .._config import compiled_for_few_calls
 from ..problem import Problem
 from .frame import Frame
 
@@ -97,7 +97,7 @@ def _adapter(settings: NUTS) -> tuple[Any, Any]:
     return warmup_adapter(settings.warmup, dense_mass=True, target_accept_prob=settings.target_accept)
 
 
-@eqx.filter_jit
+@compiled_for_few_calls
 def init(problem: Problem, frame: Frame, z: Array, key: Array, settings: NUTS) -> State:
     """The state before the first step."""
     potential, gradient, _ = _potential(problem, frame, z)

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -75,7 +74,7 @@ def run_pilots(
     for i, begin in enumerate(starts):
         say(f"climbing from start {i + 1} of {len(starts)}")
         settled = settle(quick, begin, jax.random.fold_in(key, i))
-        height = float(log_density(quick, jnp.asarray(settled))[0])
+        height, _ = log_density(quick, settled)
         if np.isfinite(height):
             modes.append(Mode(settled, curvature(quick, settled), height))
     if not modes:

@@ -16,9 +16,10 @@ import numpy as np
 import scipy.optimize
 from jax import Array
 
+from .._config import compiled_for_few_calls
 from ..parameters import Values, centre_and_width
 from ..priors import HorseshoeBlock
-from ..problem import Problem, log_density
+from ..problem import Problem, compiled_for_search, log_density
 from ..smoothing import Smooth, smooth
 from ..solvers import Status
 from .conditionals import split
@@ -112,7 +113,7 @@ class SlopeData(eqx.Module):
     width: Array
 
 
-@eqx.filter_jit
+@compiled_for_search
 def _path_fit(target: Target, theta: Array, fraction: Array) -> tuple[Array, Array, Array]:
     def both(th: Array) -> tuple[Array, tuple[Array, Array]]:
         residuals, status = target.path_residuals(th, fraction)
@@ -122,7 +123,7 @@ def _path_fit(target: Target, theta: Array, fraction: Array) -> tuple[Array, Arr
     return residuals, jacobian, status
 
 
-@eqx.filter_jit
+@compiled_for_few_calls
 def _slope_fit(target: Target, theta: Array, slopes: SlopeData) -> tuple[Array, Array]:
     residuals = target.slope_residuals(theta, slopes)
     return residuals, jax.jacfwd(target.slope_residuals)(theta, slopes)
@@ -183,7 +184,7 @@ def _flexible_starts(target: Target, slopes: SlopeData) -> tuple[Candidate, ...]
                 elif name.endswith("kernel.variance"):
                     u[where] = np.log(0.1)
             for _ in range(12):  # towards a standstill, until the path can be solved
-                value = float(log_density(problem, jnp.asarray(u))[0])
+                value, _ = log_density(problem, u)
                 if np.isfinite(value):
                     origin = f"slopes (width {tightness:g}) with a process of length {length:g}"
                     found.append(Candidate(u, -value, origin))
@@ -218,7 +219,7 @@ def _noise_levels(problem: Problem, smooths: list[Smooth | None]) -> np.ndarray:
     return found
 
 
-@eqx.filter_jit
+@compiled_for_few_calls
 def _draw_starts(problem: Problem, hyper: Values, keys: Array) -> Array:
     """Prior draws (keys, size) of what the path depends on, with the other parameters given."""
     return jax.vmap(lambda key: problem.draw_path_prior(key, hyper))(keys)
@@ -322,7 +323,7 @@ def _match_paths(
     for fraction in horizons:
 
         def evaluate(th: np.ndarray, fraction: float = fraction) -> tuple[np.ndarray, np.ndarray]:
-            residuals, jacobian, status = _path_fit(target, jnp.asarray(th), jnp.asarray(fraction))
+            residuals, jacobian, status = _path_fit(target, jnp.asarray(th), jnp.asarray(fraction, float))
             if int(status) != Status.OK:
                 counter.failed += 1
                 return np.full(residuals.shape, np.inf), np.zeros(jacobian.shape)

@@ -6,14 +6,14 @@ leaves over, the path to the covariances, and so on until the density stops risi
 
 from __future__ import annotations
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.optimize
 from jax import Array
 
-from ..problem import Problem, log_density
+from .._config import compiled_for_few_calls
+from ..problem import Problem, compiled_for_search, log_density
 from .conditionals import path_given_rest, rest_given_path, split, whiteners_of
 
 _ROUNDS = 8
@@ -22,11 +22,11 @@ _ENOUGH = 1.0  # nats gained in a round
 
 def settle(problem: Problem, start: np.ndarray, key: Array) -> np.ndarray:
     """Unconstrained vector at or near a mode, found by turns; ``start`` if nothing better was found."""
-    best, height = np.asarray(start), float(log_density(problem, jnp.asarray(start))[0])
+    best, height = np.asarray(start), log_density(problem, start)[0]
     u = best
     for i in range(_ROUNDS):
         u = _settle_rest(problem, settle_path(problem, u, jax.random.fold_in(key, i)))
-        reached = float(log_density(problem, jnp.asarray(u))[0])
+        reached, _ = log_density(problem, u)
         gain = reached - height
         if reached > height:
             best, height = u, reached
@@ -35,7 +35,7 @@ def settle(problem: Problem, start: np.ndarray, key: Array) -> np.ndarray:
     return best
 
 
-@eqx.filter_jit
+@compiled_for_search
 def _rest_value(problem: Problem, u: Array, at: Array) -> tuple[Array, Array]:
     return jax.value_and_grad(rest_given_path(problem, u))(at)
 
@@ -60,12 +60,12 @@ def _settle_rest(problem: Problem, u: np.ndarray) -> np.ndarray:
     return place(found.x) if found.fun < 1e12 else u
 
 
-@eqx.filter_jit
+@compiled_for_few_calls
 def _path_start(problem: Problem, u: Array, key: Array) -> Array:
     return path_given_rest(problem, u, whiteners_of(problem, u), key)[1]
 
 
-@eqx.filter_jit
+@compiled_for_search
 def _path_system(problem: Problem, u: Array, key: Array, x: Array) -> tuple[Array, Array, Array, Array]:
     """Residuals with the prior's below them, their Jacobian, the status, and the whole vector at ``x``."""
     surface, _, place = path_given_rest(problem, u, whiteners_of(problem, u), key)

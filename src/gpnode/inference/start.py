@@ -107,7 +107,7 @@ def _follow_pilots(
     modes = []
     for i, end in enumerate(pilots.points(settings.chains)):
         u = _back_to_the_data(problem, end, i)
-        height = float(log_density(problem, jnp.asarray(u))[0])
+        height, _ = log_density(problem, u)
         if not np.isfinite(height):
             return None
         modes.append(Mode(u, curvature(problem, u), height))
@@ -174,7 +174,7 @@ def with_finer_steps(
 def _back_to_the_data(problem: Problem, u: np.ndarray, index: int) -> np.ndarray:
     """On finer steps paths run elsewhere, in the worst case away from the data: then match it to them again."""
     settled = settle_path(problem, u, jax.random.key(index))
-    before, after = (float(log_density(problem, jnp.asarray(v))[0]) for v in (u, settled))
+    before, after = (log_density(problem, v)[0] for v in (u, settled))
     return settled if not before > after - _ASTRAY * u.size else u
 
 
@@ -220,7 +220,7 @@ def _draw_back(problem: Problem, mode: Mode, z: np.ndarray) -> np.ndarray:
     lowest = mode.log_density - 3.0 * z.size - 10.0
     for _ in range(12):
         value, _ = log_density(problem, frame.point(jnp.asarray(z)))
-        if float(value) > lowest:
+        if value > lowest:
             return z
         z = 0.6 * z
     return np.zeros_like(z)

@@ -26,18 +26,27 @@ whose error estimate exceeds the tolerance is cut into as many steps as it needs
 # ruff: noqa: D103, SIM110
 
 import numpy as np
-from numba import cfunc, njit
+from numba import njit
 
 from ..base import BLOW_UP_BOUND as BOUND
 from ..tableau import COUPLING, ERROR, NODES, STAGES, WEIGHTS
-from .ffi import SIGNATURE, argument, call_field, is_registration, last_dimension, register, result, words
+from .ffi import (
+    INNER,
+    argument,
+    call_field,
+    is_registration,
+    last_dimension,
+    result,
+    serve_under,
+    shared_address,
+    words,
+)
 
 FAST = {"contract", "reassoc", "nsz", "arcp"}  # NaN and infinity keep their meaning
 SLOPE, DERIVATIVES, SPREAD, GATHER, REFLECT, WEIGH, BEND = range(7)
 STATES, PARAMETERS, INPUTS, STATE_ENTRIES, PARAMETER_ENTRIES = range(7, 12)
 """Positions in the description of a field: addresses of its functions, then sizes."""
 TARGET = "gpnode_solve"
-INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called from compiled code alone
 SOLUTION, SENSITIVITIES, GRADIENT, CORRECTION = 0.0, 1.0, 2.0, 3.0  # what to compute
 OK, BLOW_UP, TOO_MANY_STEPS, NOT_FINITE = 0, 1, 2, 3
 LANES = 4  # float64 numbers a vector instruction works on
@@ -52,6 +61,7 @@ SHORTEST = 1e-6  # of an interval; a path that wants shorter steps is running aw
 ROWS = 1 << 14
 WORDS = 1 + PARAMETER_ENTRIES + 1  # the name, and the description
 _table = np.zeros((ROWS, WORDS), np.int64)
+_table_address = shared_address("gpnode_fields", _table)
 
 
 def enter(name, description):
@@ -65,27 +75,27 @@ def enter(name, description):
     raise MemoryError(f"more than {ROWS} vector fields in one process.")
 
 
-@njit(error_model="numpy", **INNER)
-def describe(table, name):
+@njit(**INNER)
+def describe(name):
     """The description that was entered under ``name``."""
-    rows = words(table, ROWS * WORDS)
+    rows = words(_table_address(), ROWS * WORDS)
     at = name % ROWS
     while rows[at * WORDS] != name:
         at = (at + 1) % ROWS
     return rows[at * WORDS + 1 : (at + 1) * WORDS]
 
 
-@njit(error_model="numpy", fastmath=FAST, **INNER)
+@njit(fastmath=FAST, **INNER)
 def slope(field, t, x, p, f):
     call_field(field[SLOPE], t, x.ctypes.data, p.ctypes.data, f.ctypes.data, 0)
 
 
-@njit(error_model="numpy", **INNER)
+@njit(**INNER)
 def derivatives(field, t, x, p, by_state, by_parameter):
     call_field(field[DERIVATIVES], t, x.ctypes.data, p.ctypes.data, by_state.ctypes.data, by_parameter.ctypes.data)
 
 
-@njit(error_model="numpy", fastmath=FAST, **INNER)
+@njit(fastmath=FAST, **INNER)
 def try_step(field, t, h, x, p, slopes, points):
     """Stages from ``x``: fills ``slopes`` (7, states) but the first, and ``points``; the last point is the solution."""
     for i in range(1, STAGES):
@@ -112,7 +122,7 @@ def try_step(field, t, h, x, p, slopes, points):
     return error
 
 
-@njit(error_model="numpy", **INNER)
+@njit(**INNER)
 def has_slope(x, slopes, points):
     """Whether the field has a value at every state within bounds that the step has met."""
     for i in range(STAGES + 1):
@@ -126,7 +136,7 @@ def has_slope(x, slopes, points):
     return True
 
 
-@njit(error_model="numpy", fastmath=FAST, **INNER)
+@njit(fastmath=FAST, **INNER)
 def push(field, t, h, x, p, points, by_state, by_parameter, width, inner, moved, sensitivity):
     """Carry the sensitivity (states * width) over one step.
 
@@ -155,7 +165,7 @@ def push(field, t, h, x, p, points, by_state, by_parameter, width, inner, moved,
             sensitivity[m] += weight * moved[i, m]
 
 
-@njit(error_model="numpy", **INNER)
+@njit(**INNER)
 def within_bound(x):
     for d in range(x.size):
         if not abs(x[d]) < BOUND:
@@ -163,13 +173,13 @@ def within_bound(x):
     return True
 
 
-@njit(error_model="numpy", **INNER)
+@njit(**INNER)
 def copy(source, target):
     for m in range(target.size):
         target[m] = source[m]
 
 
-@njit(error_model="numpy", **INNER)
+@njit(**INNER)
 def keep(sensitivity, states, width, columns, target):
     """Copy without the columns that only fill up ``width``."""
     for d in range(states):
@@ -177,14 +187,14 @@ def keep(sensitivity, states, width, columns, target):
             target[d * columns + q] = sensitivity[d * width + q]
 
 
-@njit(error_model="numpy", **INNER)
+@njit(**INNER)
 def jump(x, guess, sensitivity, width, column):
     """Add to a column of the sensitivity how far the guess misses the end ``x`` of the interval before."""
     for d in range(x.size):
         sensitivity[d * width + column] += x[d] - guess[d]
 
 
-@njit(error_model="numpy", **INNER)
+@njit(**INNER)
 def integrate(field, p, x, ts, tolerance, most_steps, free, guess, xs, sensitivities, steps):
     """Advance ``x`` (states,) over ``ts``, filling ``xs`` (times, states).
 
@@ -256,7 +266,7 @@ def integrate(field, p, x, ts, tolerance, most_steps, free, guess, xs, sensitivi
     return OK, tried, taken
 
 
-@njit(error_model="numpy", fastmath=FAST, **INNER)
+@njit(fastmath=FAST, **INNER)
 def pull(field, p, steps, taken, free, cotangent, gradient):
     """Add to ``gradient`` (columns,) that of sum(cotangent * xs), sweeping back over the steps taken."""
     states, parameters = cotangent.shape[1], field[PARAMETERS]
@@ -305,15 +315,16 @@ def pull(field, p, steps, taken, free, cotangent, gradient):
         gradient[parameters + q] += adjoint[int(free[q])]
 
 
-@njit(error_model="numpy", cache=True)
-def serve(frame, table):
-    """Solve for every member of the batch, fields being described in the table at the address ``table``.
+def serve(frame):
+    """Solve for every member of the batch.
 
     Arguments (batch, ...): settings (what to compute, tolerance, steps beyond one per interval, the name of the
     field, free states ...), parameters, x0, ts, companion (times, states): cotangent, guess, or empty. Results: xs
     (times, states), report (status, steps), and the sensitivities (times, states, columns) or the gradient (columns,)
     of sum(cotangent * xs). A failed solve leaves its initial state everywhere, and derivatives of zero.
     """
+    if is_registration(frame):
+        return 0
     settings, ps, x0s, ts = argument(frame, 0), argument(frame, 1), argument(frame, 2), argument(frame, 3)
     times, num_settings = last_dimension(frame, 3), last_dimension(frame, 0)
     batches = ts.size // times
@@ -322,7 +333,7 @@ def serve(frame, table):
     for b in range(batches):
         own = settings[b * num_settings : (b + 1) * num_settings]
         what, tolerance, most_steps, free = own[0], own[1], times + int(own[2]), own[4:]
-        field = describe(table, int(own[3]))
+        field = describe(int(own[3]))
         states, inputs = field[STATES], field[INPUTS]
         p, x0 = ps[b * inputs : (b + 1) * inputs], x0s[b * states : (b + 1) * states]
         x = np.zeros(states)
@@ -348,26 +359,9 @@ def serve(frame, table):
                 derivative[m] = 0.0
         if status == OK and what == GRADIENT:
             pull(field, p, steps, taken, free, companion.reshape((times, states)), derivative)
-
-
-_registered = {}
-
-
-def register_serving(target, serving):
-    """Make ``serving(frame, table)`` callable from XLA under the name ``target``, unless it is already."""
-    if target not in _registered:
-        table = _table.ctypes.data
-
-        @cfunc(SIGNATURE)
-        def handler(frame):
-            if not is_registration(frame):
-                serving(frame, np.int64(table))  # as a literal, the address would be part of the cache's key
-            return 0
-
-        register(target, handler)
-        _registered[target] = handler
+    return 0
 
 
 def register_once():
     """Make the explicit integrator callable from XLA."""
-    register_serving(TARGET, serve)
+    serve_under(TARGET, serve)

@@ -7,11 +7,13 @@ below are those of the typed FFI's binary interface, version 0.x.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 import jax
-from llvmlite import ir
-from numba import carray, njit, types
+import numpy as np
+from llvmlite import binding, ir
+from numba import carray, cfunc, njit, types
 from numba.extending import intrinsic
 
 _EXTENSION, _ARGUMENTS, _RESULTS = 1, 9, 14  # words of the call frame
@@ -20,6 +22,8 @@ _EXTENSION_TYPE, _IS_METADATA, _METADATA, _VERSION = 1, 1, 3, 3  # of the extens
 _LOW_HALF = 0xFFFFFFFF  # the type is a 32-bit number; what follows it is undefined
 _API_VERSION = 0 | (3 << 32)  # major, minor
 
+INNER = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+"""Options of functions that are called from compiled code alone."""
 SIGNATURE = types.int64(types.int64)
 """Signature of a handler: address of the call frame in, zero (no error) out."""
 
@@ -42,13 +46,13 @@ def _pointer_cast(element: Any) -> Any:
     return types.CPointer(element)(types.int64), codegen
 
 
-@njit
+@njit(**INNER)
 def words(address: int, count: int) -> Any:
     """View of ``count`` 8-byte integers at ``address``."""
     return carray(_words_at(address), (count,))
 
 
-@njit
+@njit(**INNER)
 def is_registration(frame_address: int) -> bool:
     """Whether XLA only asks which version of the interface the handler speaks; answers it if so."""
     address = words(frame_address, 16)[_EXTENSION]
@@ -58,44 +62,44 @@ def is_registration(frame_address: int) -> bool:
     return True
 
 
-@njit
+@njit(**INNER)
 def _buffer(frame_address: int, kind: int, index: int) -> int:
     return words(words(frame_address, 16)[kind], 64)[index]
 
 
-@njit
+@njit(**INNER)
 def argument(frame_address: int, index: int) -> Any:
     """Flat view of an argument of type float64."""
     return _flat(_buffer(frame_address, _ARGUMENTS, index))
 
 
-@njit
+@njit(**INNER)
 def result(frame_address: int, index: int) -> Any:
     """Flat view of a result of type float64."""
     return _flat(_buffer(frame_address, _RESULTS, index))
 
 
-@njit
+@njit(**INNER)
 def integers(frame_address: int, index: int) -> Any:
     """Flat view of an argument of type int64."""
     found = words(_buffer(frame_address, _ARGUMENTS, index), 8)
     return words(found[_DATA], _size(found))
 
 
-@njit
+@njit(**INNER)
 def last_dimension(frame_address: int, index: int) -> int:
     """Length of the last axis of an argument."""
     found = words(_buffer(frame_address, _ARGUMENTS, index), 8)
     return words(found[_DIMENSIONS], found[_RANK])[found[_RANK] - 1]
 
 
-@njit
+@njit(**INNER)
 def _flat(buffer_address: int) -> Any:
     found = words(buffer_address, 8)
     return carray(_doubles_at(found[_DATA]), (_size(found),))
 
 
-@njit
+@njit(**INNER)
 def _size(buffer: Any) -> int:
     size = 1
     for dimension in words(buffer[_DIMENSIONS], buffer[_RANK]):
@@ -122,7 +126,35 @@ def call_field(typingctx: Any, address: Any, number: Any, a: Any, b: Any, c: Any
     return types.void(types.int64, types.float64, *([types.int64] * 4)), codegen
 
 
-def register(name: str, handler: Any) -> None:
-    """Make a compiled handler callable from JAX under ``name``. It must outlive every caller."""
-    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(handler.address)
-    jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(function), platform="cpu")
+def shared_address(symbol: str, array: np.ndarray) -> Any:
+    """A function for compiled code that gives the address of ``array``, which must outlive it.
+
+    Code refers to it by the name ``symbol``, not by a number, so that it can be kept for other processes.
+    """
+    binding.add_symbol(symbol, array.ctypes.data)
+
+    @intrinsic
+    def address(typingctx: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            place = builder.module.globals.get(symbol) or ir.GlobalVariable(builder.module, ir.IntType(64), symbol)
+            return builder.ptrtoint(place, ir.IntType(64))
+
+        return types.int64(), codegen
+
+    return address
+
+
+_served: dict[str, Any] = {}  # handlers must outlive every caller
+
+
+def serve_under(name: str, serve: Callable[[int], int]) -> None:
+    """Let XLA call ``serve(frame)`` under ``name``; compiled on first use, found in numba's cache afterwards.
+
+    ``serve`` is a function of a module, neither a closure nor compiled; it begins by asking :func:`is_registration`.
+    """
+    if name not in _served:
+        handler = cfunc(SIGNATURE, cache=True, error_model="numpy")(serve)
+        address: Any = handler.address
+        function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)
+        jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(function), platform="cpu")
+        _served[name] = handler

@@ -14,7 +14,6 @@ from numba import njit
 from .driver import (
     BLOW_UP,
     FAST,
-    INNER,
     INPUTS,
     LANES,
     NOT_FINITE,
@@ -30,11 +29,10 @@ from .driver import (
     derivatives,
     describe,
     keep,
-    register_serving,
     slope,
     within_bound,
 )
-from .ffi import argument, call_field, last_dimension, result
+from .ffi import INNER, argument, call_field, is_registration, last_dimension, result, serve_under
 
 TARGET = "gpnode_solve_stiff"
 STAGES = 6
@@ -55,7 +53,7 @@ SOLVED = 1e-3  # in units of the tolerances: how exactly the equations of a stag
 SHORTEST = 1e-12  # of the whole time
 
 
-@njit(error_model="numpy", **INNER)
+@njit(**INNER)
 def factor(matrix, pivots):
     """In place, by rows with pivots: P matrix = L U. False if it is singular, or not finite."""
     n = matrix.shape[0]
@@ -77,7 +75,7 @@ def factor(matrix, pivots):
     return True
 
 
-@njit(error_model="numpy", fastmath=FAST, **INNER)
+@njit(fastmath=FAST, **INNER)
 def solve(matrix, pivots, b):
     """Solve in place for ``b`` (n, columns) with what :func:`factor` left."""
     n, columns = b.shape
@@ -98,7 +96,7 @@ def solve(matrix, pivots, b):
             b[i, q] /= matrix[i, i]
 
 
-@njit(error_model="numpy", **INNER)
+@njit(**INNER)
 def stage_matrix(field, t, x, p, scale, by_state, by_parameter, room, matrix):
     """Fill the entries of both Jacobians at a state, and ``matrix`` with 1 - scale * (Jacobian by state).
 
@@ -120,7 +118,7 @@ def stage_matrix(field, t, x, p, scale, by_state, by_parameter, room, matrix):
             matrix[i, j] = (1.0 if i == j else 0.0) - scale * product[i * x.size + j]
 
 
-@njit(error_model="numpy", **INNER)
+@njit(**INNER)
 def base_of(x, h, i, slopes, base):
     """Fill ``base`` with ``x`` advanced by the slopes of the stages before the i-th; any shape."""
     for m in range(base.size):
@@ -130,7 +128,7 @@ def base_of(x, h, i, slopes, base):
         base[m] = x[m] + h * total
 
 
-@njit(error_model="numpy", **INNER)
+@njit(**INNER)
 def length(gap, x, tolerances):
     """Largest entry of ``gap`` (states, 1) in units of what is tolerated at ``x``; infinite if one is not finite."""
     relative, absolute = tolerances
@@ -142,7 +140,7 @@ def length(gap, x, tolerances):
     return found
 
 
-@njit(error_model="numpy", **INNER)
+@njit(**INNER)
 def try_step(field, t, h, x, p, tolerances, matrix, pivots, slopes, points, gap):
     """Fill ``slopes`` (STAGES, states) but the first, and ``points``; returns the error in units of the tolerances.
 
@@ -187,7 +185,7 @@ def try_step(field, t, h, x, p, tolerances, matrix, pivots, slopes, points, gap)
     return length(gap, points[STAGES - 1], tolerances)
 
 
-@njit(error_model="numpy", **INNER)
+@njit(**INNER)
 def push(field, t, h, x, p, points, by_state, by_parameter, room, matrix, pivots, width, moved, sensitivity):
     """Carry the sensitivity (states * width) over one step; ``moved`` (STAGES, states * width) is room to work in.
 
@@ -225,7 +223,7 @@ def push(field, t, h, x, p, points, by_state, by_parameter, room, matrix, pivots
     return True
 
 
-@njit(error_model="numpy", **INNER)
+@njit(**INNER)
 def integrate(field, p, x, ts, tolerances, most_steps, free, xs, sensitivities):
     """Advance ``x`` (states,) over ``ts``, filling ``xs`` (times, states); returns the status and the steps tried.
 
@@ -290,12 +288,13 @@ def integrate(field, p, x, ts, tolerances, most_steps, free, xs, sensitivities):
     return OK, tried
 
 
-@njit(error_model="numpy", cache=True)
-def serve(frame, table):
+def serve(frame):
     """As the driver's, for a solution alone or with its sensitivities.
 
     The tolerance among the settings is the relative one; the absolute one follows the field's name.
     """
+    if is_registration(frame):
+        return 0
     settings, ps, x0s, ts = argument(frame, 0), argument(frame, 1), argument(frame, 2), argument(frame, 3)
     times, num_settings = last_dimension(frame, 3), last_dimension(frame, 0)
     batches = ts.size // times
@@ -304,7 +303,7 @@ def serve(frame, table):
     for b in range(batches):
         own = settings[b * num_settings : (b + 1) * num_settings]
         free = own[5:]
-        field = describe(table, int(own[3]))
+        field = describe(int(own[3]))
         states, inputs = field[STATES], field[INPUTS]
         x0 = x0s[b * states : (b + 1) * states]
         x = x0.copy()
@@ -329,8 +328,9 @@ def serve(frame, table):
             derivative[:] = 0.0
             for k in range(times):
                 copy(x0, xs[k])
+    return 0
 
 
 def register_once():
     """Make the implicit integrator callable from XLA."""
-    register_serving(TARGET, serve)
+    serve_under(TARGET, serve)

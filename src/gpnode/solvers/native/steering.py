@@ -13,7 +13,6 @@ from .driver import (
     BEND,
     FAST,
     GATHER,
-    INNER,
     INPUTS,
     PARAMETER_ENTRIES,
     PARAMETERS,
@@ -25,28 +24,27 @@ from .driver import (
     copy,
     derivatives,
     describe,
-    register_serving,
     slope,
 )
-from .ffi import argument, call_field, last_dimension, result
+from .ffi import INNER, argument, call_field, is_registration, last_dimension, result, serve_under
 
 TARGET = "gpnode_steer"
 
 
-@njit(error_model="numpy", **INNER)
+@njit(**INNER)
 def on_columns(function, width, a, b, out):
     """Call one of a field's functions that work on matrices of ``width`` columns and leave out the third array."""
     call_field(function, float(width), a.ctypes.data, b.ctypes.data, 0, out.ctypes.data)
 
 
-@njit(error_model="numpy", **INNER)
+@njit(**INNER)
 def bend(field, t, x, p, adjoint, sensitivity, weights, out):
     """Fill ``out`` (states + parameters) with derivatives of sum(adjoint * d(sensitivity)/dt)."""
     on_columns(field[WEIGH], sensitivity.size // x.size, adjoint, sensitivity, weights)
     call_field(field[BEND], t, x.ctypes.data, p.ctypes.data, weights.ctypes.data, out.ctypes.data)
 
 
-@njit(error_model="numpy", **INNER)
+@njit(**INNER)
 def gather(field, by_state, by_parameter, onto_slope, out):
     out[:] = 0.0
     call_field(
@@ -54,20 +52,20 @@ def gather(field, by_state, by_parameter, onto_slope, out):
     )
 
 
-@njit(error_model="numpy", fastmath=FAST, **INNER)
+@njit(fastmath=FAST, **INNER)
 def advance(start, step, change, out):
     for m in range(out.size):
         out[m] = start[m] + step * change[m]
 
 
-@njit(error_model="numpy", fastmath=FAST, **INNER)
+@njit(fastmath=FAST, **INNER)
 def halfway(a, b, h, slope_a, slope_b, out):
     """The middle of the cubic through ``a`` and, ``h`` later, ``b``."""
     for m in range(out.size):
         out[m] = 0.5 * (a[m] + b[m]) + 0.125 * h * (slope_a[m] - slope_b[m])
 
 
-@njit(error_model="numpy", fastmath=FAST, **INNER)
+@njit(fastmath=FAST, **INNER)
 def steer(field, p, ts, xs, sensitivities, weights, free, gradient):
     """Fill ``gradient`` (columns,), about that of sum(weights * sensitivities), both (times, states * columns).
 
@@ -161,19 +159,20 @@ def steer(field, p, ts, xs, sensitivities, weights, free, gradient):
         gradient[inputs - states + q] = path[int(free[q])]
 
 
-@njit(error_model="numpy", cache=True)
-def serve_steering(frame, table):
+def serve(frame):
     """:func:`steer` for every member of the batch.
 
     Arguments (batch, ...): settings (the name of the field, free states ...), parameters, ts, xs (times, states),
     sensitivities and weights (times, states, columns). Result: the gradient (columns,).
     """
+    if is_registration(frame):
+        return 0
     settings, ps, ts, xs = argument(frame, 0), argument(frame, 1), argument(frame, 2), argument(frame, 3)
     sensitivities, weights, gradients = argument(frame, 4), argument(frame, 5), result(frame, 0)
     num_settings, times, columns = last_dimension(frame, 0), last_dimension(frame, 2), last_dimension(frame, 4)
     for b in range(ts.size // times):
         own = settings[b * num_settings : (b + 1) * num_settings]
-        field = describe(table, int(own[0]))
+        field = describe(int(own[0]))
         states, inputs = field[STATES], field[INPUTS]
         path, matrix = slice(b * times * states, (b + 1) * times * states), times * states * columns
         own_matrix = slice(b * matrix, (b + 1) * matrix)
@@ -187,8 +186,9 @@ def serve_steering(frame, table):
             own[1:],
             gradients[b * columns : (b + 1) * columns],
         )
+    return 0
 
 
 def register_once():
     """Make the sweep callable from XLA."""
-    register_serving(TARGET, serve_steering)
+    serve_under(TARGET, serve)
