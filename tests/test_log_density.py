@@ -16,7 +16,7 @@ from scipy import stats
 import gpnode as gn
 import reference as ref
 from gpnode import kernels, priors
-from gpnode.problem import log_density, value_and_grad
+from gpnode.evaluation import log_density, value_and_grad
 from gpnode.solvers import ALL_SOLVERS
 
 TIGHT = {

@@ -14,7 +14,7 @@ import pytest
 
 import gpnode as gn
 from gpnode import kernels, priors
-from gpnode.problem import log_density, value_and_grad
+from gpnode.evaluation import log_density, value_and_grad
 from gpnode.solvers import Status
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import gpnode as gn
+from gpnode.evaluation import log_density
 from gpnode.inference.chains import Chain
 from gpnode.inference.pilots import Pilots, Place, _by_place, run_pilots
 from gpnode.inference.start import disperse, find_start, frames_of
-from gpnode.problem import log_density
 
 
 @pytest.fixture(scope="module")

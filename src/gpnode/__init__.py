@@ -8,11 +8,13 @@
 >>> print(posterior.diagnose())
 """
 
+from importlib import import_module
+
 from ._config import configure_jax
 
 configure_jax()  # before anything below creates an array
 
-from . import kernels, plots, priors  # noqa: E402
+from . import kernels, priors  # noqa: E402
 from .binding import bind  # noqa: E402
 from .calibration import Calibration, calibrate  # noqa: E402
 from .data import Observations  # noqa: E402
@@ -51,6 +53,14 @@ from .simulation import simulate  # noqa: E402
 from .solvers import Adaptive, FixedGrid, Native, NativeStiff, Stiff  # noqa: E402
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    """``gpnode.plots``, loaded when first used: figures are not wanted by all, and their library takes long to load."""
+    if name == "plots":
+        return import_module(".plots", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "NUTS",

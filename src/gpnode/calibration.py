@@ -18,13 +18,13 @@ from jax.scipy.special import gammaincc
 from .convergence import bulk_ess
 from .data import Observations
 from .errors import ModelError
+from .evaluation import log_density
 from .forecast import forecast
 from .inference import FitTask, Lifted, fit_many
 from .inference.assembly import Method
 from .inference.executors import ExecutorChoice
 from .model import Model
 from .posterior import Posterior
-from .problem import log_density
 from .simulation import World, simulate, with_units_of
 
 THINNED = 63  # draws among which the truth is ranked

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
-
-with warnings.catch_warnings():
-    # arviz announces its next major version on import; our bounds in pyproject.toml already decide.
-    warnings.simplefilter("ignore", FutureWarning)
-    import arviz as az
-
 
 RHAT_LIMIT = 1.01
 """Chains whose rank-normalised R-hat exceeds this do not agree."""
@@ -18,19 +13,29 @@ ESS_LIMIT = 400
 """Fewer effective draws than this are not enough, in the bulk or in the tails."""
 
 
+def arviz() -> Any:
+    """The library, loaded when first asked for: that takes a second or two."""
+    with warnings.catch_warnings():
+        # It announces its next major version; our bounds in pyproject.toml already decide.
+        warnings.simplefilter("ignore", FutureWarning)
+        import arviz
+
+        return arviz
+
+
 def rank_rhat(draws: np.ndarray) -> float:
     """Rank-normalised split R-hat of draws (chains, draws); infinite if it cannot be computed."""
-    return _finite_or(np.inf, _quiet(az.rhat, draws, method="rank") if draws.shape[0] > 1 else np.nan)
+    return _finite_or(np.inf, _quiet("rhat", draws, method="rank") if draws.shape[0] > 1 else np.nan)
 
 
 def bulk_ess(draws: np.ndarray) -> float:
     """Effective sample size of the bulk; zero if it cannot be computed or the draws are constant."""
-    return 0.0 if np.ptp(draws) == 0 else _finite_or(0.0, _quiet(az.ess, draws, method="bulk"))
+    return 0.0 if np.ptp(draws) == 0 else _finite_or(0.0, _quiet("ess", draws, method="bulk"))
 
 
 def tail_ess(draws: np.ndarray) -> float:
     """Effective sample size of the 5 % and 95 % quantiles."""
-    return 0.0 if np.ptp(draws) == 0 else _finite_or(0.0, _quiet(az.ess, draws, method="tail"))
+    return 0.0 if np.ptp(draws) == 0 else _finite_or(0.0, _quiet("ess", draws, method="tail"))
 
 
 def agree(draws: np.ndarray) -> bool:
@@ -50,13 +55,13 @@ def disagreement(draws: np.ndarray) -> str:
 
 def gelman_rubin(draws: np.ndarray) -> float:
     """The classic potential scale reduction of draws (chains, draws), without splitting or ranks."""
-    return _finite_or(np.inf, _quiet(az.rhat, draws, method="identity") if draws.shape[0] > 1 else np.nan)
+    return _finite_or(np.inf, _quiet("rhat", draws, method="identity") if draws.shape[0] > 1 else np.nan)
 
 
 def autocorrelation(draws: np.ndarray, lags: int) -> np.ndarray:
     """Autocorrelation (chains, lags + 1) of draws (chains, draws)."""
     lags = min(lags, draws.shape[1] - 1)
-    return np.stack([np.asarray(_quiet(az.autocorr, chain))[: lags + 1] for chain in draws])
+    return np.stack([np.asarray(_quiet("autocorr", chain))[: lags + 1] for chain in draws])
 
 
 def geweke(draws: np.ndarray, first: float = 0.1, last: float = 0.5, pieces: int = 20) -> np.ndarray:
@@ -96,14 +101,15 @@ def pareto_k(log_weights: np.ndarray) -> float:
         return np.inf
     if np.ptp(log_weights) < 1e-12:
         return -np.inf
-    _, k = _quiet(az.psislw, log_weights)
+    _, k = _quiet("psislw", log_weights)
     return _finite_or(np.inf, k)
 
 
-def _quiet(function, *args, **kwargs):  # type: ignore[no-untyped-def]
+def _quiet(name: str, *args: Any, **kwargs: Any) -> Any:
+    """Call a function of arviz."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return function(*args, **kwargs)
+        return getattr(arviz(), name)(*args, **kwargs)
 
 
 def _finite_or(default: float, value: object) -> float:

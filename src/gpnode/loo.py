@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import arviz as az
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -14,6 +13,7 @@ import pandas as pd
 from jax import Array
 
 from .binding import data_fingerprint
+from .convergence import arviz
 from .errors import ModelError
 from .factorise import factorise
 from .posterior import Posterior
@@ -60,15 +60,15 @@ def _pointwise(problem: Problem, draws: Array) -> Array:
     return jax.lax.map(one, draws)
 
 
-def _with_likelihood(posterior: Posterior) -> az.InferenceData:
+def _with_likelihood(posterior: Posterior) -> Any:
     values = pointwise_log_density(posterior)
     # arviz reads the length of the chains off the posterior; which variable it holds does not matter.
-    return az.from_dict(posterior={"total": values.sum(axis=2)}, log_likelihood={"measurements": values})
+    return arviz().from_dict(posterior={"total": values.sum(axis=2)}, log_likelihood={"measurements": values})
 
 
 def loo(posterior: Posterior) -> Any:
     """Expected log density of a measurement left out, by Pareto-smoothed importance sampling (arviz ``ELPDData``)."""
-    return az.loo(_with_likelihood(posterior), pointwise=True)
+    return arviz().loo(_with_likelihood(posterior), pointwise=True)
 
 
 def compare(posteriors: Mapping[str, Posterior]) -> pd.DataFrame:
@@ -76,4 +76,4 @@ def compare(posteriors: Mapping[str, Posterior]) -> pd.DataFrame:
     fingerprints = {data_fingerprint(p.data) for p in posteriors.values()}
     if len(fingerprints) > 1:
         raise ModelError("these posteriors come from different data and cannot be compared.")
-    return az.compare({name: _with_likelihood(p) for name, p in posteriors.items()}, ic="loo")
+    return arviz().compare({name: _with_likelihood(p) for name, p in posteriors.items()}, ic="loo")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -20,6 +20,31 @@ from numpyro.distributions import biject_to, constraints, transforms
 
 Values = dict[str, Array]
 """Parameter values by name, in the model's internal (scaled) units."""
+
+
+def together(function: Callable[..., Array], things: Sequence[Any], *arguments: Sequence[Array]) -> list[Array]:
+    """``function(thing, *arguments)`` for each thing; those that differ in their numbers alone are done at once.
+
+    One operation on fifteen numbers is compiled, and runs, in far less time than fifteen on one.
+    """
+    kinds: list[tuple[Any, list[int]]] = []
+    for i, thing in enumerate(things):
+        leaves, structure = jax.tree.flatten(thing)
+        kind = (structure, [jnp.shape(number) for number in (*leaves, *(a[i] for a in arguments))])
+        members = next((members for other, members in kinds if other == kind), None)
+        if members is None:
+            kinds.append((kind, [i]))
+        else:
+            members.append(i)
+    found: dict[int, Array] = {}
+    for _, members in kinds:
+        own = [[given[i] for i in members] for given in (things, *arguments)]
+        if len(members) == 1:
+            found[members[0]] = function(*(given[0] for given in own))
+        else:
+            stacked = (jax.tree.map(lambda *numbers: jnp.stack(numbers), *given) for given in own)
+            found |= dict(zip(members, jax.vmap(function)(*stacked), strict=True))
+    return [found[i] for i in range(len(things))]
 
 
 class Parameter(eqx.Module):
@@ -85,11 +110,13 @@ class Independent(Block):
         return tuple(Parameter(unconstraining_transform(p), name, p.batch_shape) for name, p in self.priors.items())
 
     def log_prior(self, values: Values) -> Array:
-        return sum((jnp.sum(p.log_prob(values[name])) for name, p in self.priors.items()), jnp.zeros(()))
+        parts = together(lambda prior, value: prior.log_prob(value), self.dists, [values[n] for n in self.names])
+        return sum(map(jnp.sum, parts), jnp.zeros(()))
 
     def draw(self, key: Array) -> Values:
         keys = jax.random.split(key, max(len(self.names), 1))
-        return {name: p.sample(k) for (name, p), k in zip(self.priors.items(), keys, strict=False)}
+        drawn = together(lambda prior, key: prior.sample(key), self.dists, list(keys)[: len(self.names)])
+        return dict(zip(self.names, drawn, strict=True))
 
     def conditional(self, values: Values, key: Array) -> Conditional:
         near = {name: _normal_near(prior) for name, prior in self.priors.items()}
@@ -157,22 +184,22 @@ class Layout(eqx.Module):
 
     def constrain(self, unconstrained: Array) -> tuple[Values, Array]:
         """Values by name, and the log Jacobian of the map. ``unconstrained`` has shape (size,)."""
-        values: Values = {}
-        log_jacobian = jnp.zeros(())
-        for p, where in zip(self.parameters, self.slices().values(), strict=True):
-            raw = unconstrained[where].reshape(p.shape)
-            values[p.name] = p.transform(raw)
-            log_jacobian += jnp.sum(p.transform.log_abs_det_jacobian(raw, values[p.name]))
-        return values, log_jacobian
+        found, log_jacobians = self._transformed(unconstrained, self.parameters)
+        values = {p.name: value for p, value in zip(self.parameters, found, strict=True)}
+        return values, sum(map(jnp.sum, log_jacobians), jnp.zeros(()))
 
     def log_jacobian(self, unconstrained: Array, names: tuple[str, ...]) -> Array:
         """Log Jacobian of the map for the parameters named."""
-        total = jnp.zeros(())
-        for p, where in zip(self.parameters, self.slices().values(), strict=True):
-            if p.name in names:
-                raw = unconstrained[where].reshape(p.shape)
-                total += jnp.sum(p.transform.log_abs_det_jacobian(raw, p.transform(raw)))
-        return total
+        _, found = self._transformed(unconstrained, tuple(p for p in self.parameters if p.name in names))
+        return sum(map(jnp.sum, found), jnp.zeros(()))
+
+    def _transformed(self, unconstrained: Array, chosen: tuple[Parameter, ...]) -> tuple[list[Array], list[Array]]:
+        """Values of the parameters ``chosen``, and the log Jacobians of their maps."""
+        slices = self.slices()
+        raw = [unconstrained[slices[p.name]].reshape(p.shape) for p in chosen]
+        maps = [p.transform for p in chosen]
+        values = together(lambda transform, x: transform(x), maps, raw)
+        return values, together(lambda transform, x, y: transform.log_abs_det_jacobian(x, y), maps, raw, values)
 
     def unconstrain(self, values: Mapping[str, Array]) -> Array:
         """The vector whose :meth:`constrain` gives ``values``."""

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
-from numpy.typing import ArrayLike
 
 from ._config import compiled_for_few_calls
 from .dynamics import BoundDynamics
@@ -26,11 +21,7 @@ STEP_TOLERANCE = 1e-5
 _TIGHT = 1e-9
 _SHORTEST_STEPS = 1000.0  # at most this many steps in a characteristic time
 _MOST_STEPS = 20_000  # in a trajectory
-_BATCH = 10  # points
-
-P = ParamSpec("P")
-T = TypeVar("T")
-_NODE_QUANTUM = 16  # grids come in multiples of this, so that similar data share compiled code
+_NODE_QUANTUM, _TRIED_QUANTUM = 16, 256  # grids come in multiples of this, so that similar data share compiled code
 
 
 class InitialStates(eqx.Module):
@@ -108,9 +99,8 @@ class Problem(eqx.Module):
     @property
     def mostly_native(self) -> bool:
         """Whether nearly all the time of a log density goes into native code: solves and blocks that are not long."""
-        return isinstance(self.solver, Native | NativeStiff) and all(
-            block.y.size <= DENSE_LIMIT for block in self.measured
-        )
+        short = all(block.y.size <= DENSE_LIMIT for block in self.measured)
+        return short and isinstance(self.solver, Native | NativeStiff)
 
     def constrain(self, unconstrained: Array) -> Values:
         """Parameter values by name, in internal units."""
@@ -307,7 +297,11 @@ class Problem(eqx.Module):
 
         Of several points, those nine tenths of them do not exceed.
         """
-        found = np.stack([_step_errors(self, point) for point in jnp.atleast_2d(unconstrained)])
+        steps = self.nodes.shape[1] - 1
+        # Steps without length at the end: grids that are tried one after the other share compiled code.
+        nodes = np.pad(np.asarray(self.nodes), ((0, 0), (0, -steps % _TRIED_QUANTUM)), mode="edge")
+        padded = eqx.tree_at(lambda p: p.nodes, self, jnp.asarray(nodes))
+        found = np.stack([_step_errors(padded, point) for point in jnp.atleast_2d(unconstrained)])[..., :steps]
         step_errors = np.quantile(np.where(np.isnan(found), np.inf, found), 0.9, axis=0, method="lower")
         errors = np.zeros(self.measured_times[:, 1:].shape)
         for r, (interval, moved) in enumerate(self._intervals()):
@@ -358,60 +352,3 @@ def _step_errors(problem: Problem, unconstrained: Array) -> Array:
         path.xs, problem.nodes
     )
     return jnp.where((path.status == Status.OK)[:, None], errors, jnp.nan)
-
-
-def compiled_for_search(function: Callable[P, T]) -> Callable[P, T]:
-    """Decorator for what a search calls some hundred times, with a problem, or something that has one, in front.
-
-    Where native code does the work, a call takes a fraction of a millisecond however it was compiled, and the quickest
-    way to compile it is the best. Loops over long series, or over steps of a solver in array code, must be optimised.
-    """
-    quickly_made, optimised = compiled_for_few_calls(function), eqx.filter_jit(function)
-
-    @functools.wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        problem: Any = getattr(args[0], "problem", args[0])
-        return (quickly_made if problem.mostly_native else optimised)(*args, **kwargs)
-
-    return call
-
-
-def log_density(problem: Problem, unconstrained: ArrayLike) -> tuple[float, int]:
-    """Log density and status at one point (size,)."""
-    values, statuses = log_densities(problem, np.asarray(unconstrained)[None])
-    return float(values[0]), int(statuses[0])
-
-
-def log_densities(problem: Problem, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Log density and status at points (n, size), in batches of one size: compiled once for any number."""
-    batches = []
-    for first in range(0, len(points), _BATCH):
-        own = points[first : first + _BATCH]
-        padded = np.concatenate([own, np.repeat(own[-1:], _BATCH - len(own), axis=0)])
-        found = _log_densities(problem, jnp.asarray(padded), jnp.asarray(len(own)))
-        batches.append([np.asarray(part)[: len(own)] for part in found])
-    values, statuses = (np.concatenate(parts) for parts in zip(*batches, strict=True))
-    return values, statuses
-
-
-@compiled_for_search
-def _log_densities(problem: Problem, points: Array, count: Array) -> tuple[Array, Array]:
-    """At the first ``count`` points; zeros at the others."""
-
-    def one(i: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
-        value, status = problem.log_density(points[i])
-        return found[0].at[i].set(value), found[1].at[i].set(status)
-
-    return jax.lax.fori_loop(0, count, one, (jnp.zeros(len(points)), jnp.zeros(len(points), int)))
-
-
-@compiled_for_search
-def value_and_grad(problem: Problem, unconstrained: Array) -> tuple[Array, Array, Array]:
-    """Compiled :meth:`Problem.value_and_grad`."""
-    return problem.value_and_grad(unconstrained)
-
-
-@compiled_for_few_calls
-def report_draws(problem: Problem, draws: Array) -> Any:
-    """Parameters in user units for draws (chains, draws, size)."""
-    return jax.vmap(jax.vmap(problem.report))(draws)

@@ -15,7 +15,7 @@ import pandas as pd
 import xarray as xr
 
 from .binding import bind, fingerprint
-from .convergence import az
+from .convergence import arviz
 from .data import Observations
 from .errors import FileFormatError, ModelError
 from .files import LARGEST_ARRAYS, cannot_write, make_folder, sync_folder
@@ -33,7 +33,7 @@ def to_arviz(posterior: Posterior) -> Any:
     if posterior.problem is not None:
         raw["nodes"] = (("trajectory", "node"), np.asarray(posterior.problem.nodes))
     draws = posterior.draws.assign_attrs(gpnode=json.dumps(posterior.record))
-    return az.InferenceData(
+    return arviz().InferenceData(
         posterior=draws,
         sample_stats=posterior.stats.rename({k: v for k, v in _STAT_NAMES.items() if k in posterior.stats}),
         observed_data=_data_to_dataset(posterior.data),
@@ -82,7 +82,7 @@ def _read_groups(path: Path) -> dict[str, xr.Dataset]:
     if not path.exists():
         raise FileFormatError(f"there is no file {path}.")
     try:
-        idata = az.from_netcdf(path)
+        idata = arviz().from_netcdf(path)
         wanted = ("posterior", "sample_stats", "observed_data", "unconstrained_posterior")
         declared = sum(idata[name].nbytes for name in wanted)
         if declared > LARGEST_ARRAYS:  # a small file can declare any size, and would get the memory for it

@@ -102,7 +102,7 @@ def _expected_seconds(posterior: Posterior) -> float:
     """From the time of one gradient, which the sampler's cost is about proportional to."""
     import jax.numpy as jnp
 
-    from ..problem import value_and_grad
+    from ..evaluation import value_and_grad
 
     assert posterior.problem is not None
     at = jnp.asarray(posterior.unconstrained[0, 0])

@@ -19,10 +19,11 @@ from jax import Array
 from ..binding import fingerprint
 from ..convergence import pareto_k
 from ..data import Observations
+from ..evaluation import log_densities, report_draws
 from ..likelihood import RELATIVE_JITTER
 from ..model import Model
 from ..posterior import Posterior, spread_out
-from ..problem import Problem, log_densities, report_draws
+from ..problem import Problem
 from ..solvers import Status
 from ..storage import FORMAT
 from .gibbs import Lifted

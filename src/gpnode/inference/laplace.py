@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.optimize
 
-from ..problem import Problem, value_and_grad
+from ..evaluation import value_and_grad
+from ..problem import Problem
 from .frame import Frame
 
 _FLATTEST = 0.05  # curvatures below this (in prior widths) are noise of the finite differences

@@ -14,8 +14,9 @@ import jax
 import numpy as np
 from jax import Array
 
+from ..evaluation import log_density
 from ..modes import far_behind, find_modes
-from ..problem import Problem, log_density
+from ..problem import Problem
 from .chains import Chain, run_chains, start_chains
 from .gibbs import Lifted, State
 from .laplace import Mode, curvature

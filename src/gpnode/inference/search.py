@@ -17,9 +17,10 @@ import scipy.optimize
 from jax import Array
 
 from .._config import compiled_for_few_calls
+from ..evaluation import compiled_for_search, log_density
 from ..parameters import Values, centre_and_width
 from ..priors import HorseshoeBlock
-from ..problem import Problem, compiled_for_search, log_density
+from ..problem import Problem
 from ..smoothing import Smooth, smooth
 from ..solvers import Status
 from .conditionals import split

@@ -13,7 +13,8 @@ import scipy.optimize
 from jax import Array
 
 from .._config import compiled_for_few_calls
-from ..problem import Problem, compiled_for_search, log_density
+from ..evaluation import compiled_for_search, log_density
+from ..problem import Problem
 from .conditionals import path_given_rest, rest_given_path, split, whiteners_of
 
 _ROUNDS = 8

@@ -11,8 +11,9 @@ import numpy as np
 from jax import Array
 
 from ..errors import StartError
+from ..evaluation import log_densities, log_density
 from ..posterior import spread_out
-from ..problem import STEP_TOLERANCE, Problem, log_densities, log_density
+from ..problem import STEP_TOLERANCE, Problem
 from .frame import Frame
 from .gibbs import Lifted
 from .laplace import Mode, curvature, find_mode
