@@ -12,7 +12,8 @@ demo: $(READY)
 
 # Most of the time goes into compiling, which two processes do side by side, and XLA without optimising.
 test: $(READY) lint
-	XLA_FLAGS="--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true" \
+	XLA_FLAGS="--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true \
+	--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1" \
 	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 15
 
 test-slow: $(READY)

@@ -164,7 +164,7 @@ def test_a_stopped_fit_reports_goes_on_and_takes_more_draws(place, tmp_path, mon
             os.kill(os.getpid(), signal.SIGTERM)
 
     with monkeypatch.context() as patch:
-        patch.setattr("gpnode.inference.chains._ROOM", 2)
+        patch.setattr("gpnode.inference.chains._SECONDS", 1e-9)  # chunks of one step
         patch.setattr(Checkpoint, "keep", interrupted)
         assert cli.run(["fit", str(file), "-o", str(run), "-q"]) == 143
     assert f"gpnode resume {run}" in capsys.readouterr().err

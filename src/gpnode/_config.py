@@ -48,7 +48,7 @@ def configure_jax() -> None:
 
 def compiled_for_few_calls(function: Callable[P, T]) -> Callable[P, T]:
     """Decorator for what is called so seldom that code which is quickly made is better than quick code."""
-    options = {"xla_backend_optimization_level": 0}
+    options = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
     return eqx.filter_jit(function, compiler_options=options)  # type: ignore[call-overload]
 
 
