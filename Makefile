@@ -4,14 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow lint bench docs docs-results clean
+.PHONY: demo test fast-tests test-slow lint bench docs docs-results clean
 
 # The main job: predator and prey from cold, equations, verdicts, pictures.
 demo: $(READY)
 	$(BIN)/python -m gpnode.studies.demo -o demo-output
 
 # Most of the time goes into compiling, which two processes do side by side, and XLA without optimising.
-test: $(READY) lint
+test: $(READY)
+	$(MAKE) --no-print-directory -j 2 lint fast-tests
+
+fast-tests: $(READY)
 	XLA_FLAGS="--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true \
 	--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1" \
 	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 15
