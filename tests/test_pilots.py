@@ -66,17 +66,31 @@ def _stand_still(problem, chains, settings, steps, on_progress):
         chain.state = chain.state._replace(level=value)
 
 
-def test_chains_in_one_mode_are_one_place():
+def _chains_around(*centres: float) -> list[Chain]:
     rng = np.random.default_rng(0)
     chains = []
-    for index, centre in enumerate([50.0, 0.0, 0.0, 0.0, 0.0, 0.0, 50.0]):
+    for index, centre in enumerate(centres):
         rows = np.zeros(200, dtype=[("draw", float, 3), ("log_density", float)])
-        rows["draw"] = centre + rng.normal(size=(200, 3))
+        rows["draw"] = rng.normal(np.array([0.0, centre, 0.0]), size=(200, 3))
         chain = Chain(index, None, None)
         chain.trace.append(rows)
         chains.append(chain)
-    assert [[chain.index for chain in place] for place in _by_place(chains)] == [[0, 6], [1, 2, 3, 4, 5]]
-    assert [[chain.index for chain in place] for place in _by_place(chains[1:6])] == [[1, 2, 3, 4, 5]]
+    return chains
+
+
+def _places(chains: list[Chain]) -> list[list[int]]:
+    return [[chain.index for chain in place] for place in _by_place(chains)]
+
+
+def test_chains_in_one_mode_are_one_place():
+    chains = _chains_around(50.0, 0.0, 0.0, 0.0, 0.0, 0.0, 50.0)
+    assert _places(chains) == [[0, 6], [1, 2, 3, 4, 5]]
+    assert _places(chains[1:6]) == [[1, 2, 3, 4, 5]]
+
+
+def test_of_many_places_those_far_apart_are_kept():
+    """A place that is far away is not lost because others are a little apart from the best one."""
+    assert _places(_chains_around(0.0, 5.0, -5.0, 1.0, 40.0)) == [[0, 2, 3], [4], [1]]
 
 
 def test_places_share_the_chains():
@@ -91,5 +105,5 @@ def test_places_share_the_chains():
     assert begin([place(1.0), place(2.0, 3.0, 4.0)], 4) == [1.0, 10.0, 2.0, 3.0]
     assert begin([place(1.0), place(2.0, 3.0, 4.0)], 5) == [1.0, 10.0, 12.0, 2.0, 3.0]
     assert begin([place(1.0, 2.0, 3.0, 4.0)], 4) == [1.0, 2.0, 3.0, 4.0]
-    assert begin([place(1.0), place(2.0), place(3.0)], 4) == [1.0, 10.0, 2.0, 20.0]  # two for each, so not for all
-    assert begin([place(1.0), place(2.0)], 1) == [1.0]
+    assert begin([place(1.0), place(2.0), place(3.0)], 4) == [1.0, 10.0, 2.0, 20.0, 3.0, 30.0]  # two for each
+    assert begin([place(1.0), place(2.0)], 1) == [1.0, 2.0]

@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 
 from ..evaluation import log_density
-from ..modes import far_behind, find_modes
+from ..modes import far_behind
 from ..problem import Problem
 from .chains import Chain, run_chains, start_chains
 from .gibbs import Lifted, State
@@ -31,6 +31,9 @@ _HOPELESS = 1.0
 _NEARER = 2 / 3
 _RISING = 3.0  # nats in a block
 _THINNED = 10
+# Places differ if in some coordinate means are so many standard deviations apart. On human motion, case B, chains in
+# one mode have 1, those in the two modes 7.
+_APART, _MOST_PLACES = 3.0, 3
 _MOST_CUTS = 4  # steps, for every one of the grid: places that need more are about to blow up
 
 
@@ -51,7 +54,7 @@ class Place(NamedTuple):
 
 
 class Pilots(NamedTuple):
-    """The good regions that chains got into, the one with the highest density first."""
+    """The good regions that chains got into: that of the highest density, then those farthest from the ones before."""
 
     places: list[Place]
 
@@ -60,10 +63,15 @@ class Pilots(NamedTuple):
         return [point for place in self.places for point in (*place.ends, *place.draws)]
 
     def points(self, count: int) -> list[np.ndarray]:
-        """So many points for chains to begin at. Places share them, two at least in each, to be compared."""
-        places = self.places[: max(1, count // 2)]
-        shares = [len(range(i, count, len(places))) for i in range(len(places))]
-        return [point for place, share in zip(places, shares, strict=True) for point in place.points(share)]
+        """Points for ``count`` chains to begin at, or more: each place has two at least, to be compared."""
+        share = chains_each(count, len(self.places))
+        more = count - share * len(self.places)
+        return [point for i, place in enumerate(self.places) for point in place.points(share + (i < more))]
+
+
+def chains_each(chains: int, places: int) -> int:
+    """Places share the ``chains`` asked for, but each has two at least, if so many were asked for."""
+    return max(min(chains, 2), chains // places)
 
 
 def run_pilots(
@@ -115,15 +123,21 @@ def _level(chain: Chain) -> float:
 
 
 def _by_place(chains: list[Chain]) -> list[list[Chain]]:
-    """The same chains, those together that ended in one mode; in the order of the first of each."""
-    if len(chains) < 2 or min(chain.trace.count for chain in chains) < _BLOCK:
+    """The same chains, those together that ended in one place: around the first, and around those far from it.
+
+    Distances, not densities, say which places are kept if there are many: one that is left out is never found again.
+    """
+    if min(chain.trace.count for chain in chains) < _BLOCK:
         return [chains]
-    rows = [chain.trace.read()[-_BLOCK:] for chain in chains]
-    draws, densities = (np.stack([r[what] for r in rows]) for what in ("draw", "log_density"))
-    found: dict[int, list[Chain]] = {}
-    for chain, mode in zip(chains, find_modes(draws, densities).labels[:, -1].tolist(), strict=True):
-        found.setdefault(mode, []).append(chain)
-    return list(found.values())
+    draws = [chain.trace.read()["draw"][-_BLOCK:] for chain in chains]
+    means, variances = (np.stack([f(own, axis=0) for own in draws]) for f in (np.mean, np.var))
+    widths = np.sqrt(variances[:, None] + variances)
+    apart = np.max(np.abs(means[:, None] - means) / np.maximum(widths, 1e-300), axis=-1)
+    leaders = [0]
+    while len(leaders) < _MOST_PLACES and apart[leaders].min(axis=0).max() > _APART:
+        leaders.append(int(apart[leaders].min(axis=0).argmax()))
+    nearest = apart[leaders].argmin(axis=0)
+    return [[chain for chain, own in zip(chains, nearest, strict=True) if own == i] for i in range(len(leaders))]
 
 
 def _ahead(chains: list[Chain], margin: float) -> list[Chain]:

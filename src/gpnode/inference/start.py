@@ -17,7 +17,7 @@ from ..problem import STEP_TOLERANCE, Problem
 from .frame import Frame
 from .gibbs import Lifted
 from .laplace import Mode, curvature, find_mode
-from .pilots import run_pilots
+from .pilots import chains_each, run_pilots
 from .search import Candidate, SearchResult, search
 from .settle import settle, settle_path
 
@@ -46,8 +46,8 @@ class Start:
     piloted: bool = False
 
     def chains_a_mode(self, chains: int) -> int:
-        """Modes share the chains asked for, but each has two at least, if so many were asked for, to be compared."""
-        return 1 if self.piloted else max(min(chains, 2), chains // len(self.modes))
+        """How many of the chains begin in each mode."""
+        return 1 if self.piloted else chains_each(chains, len(self.modes))
 
 
 def find_start(problem: Problem, key: Array, say: Callable[[str], None], pilots: Lifted | None = None) -> Start:
