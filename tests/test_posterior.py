@@ -263,13 +263,25 @@ def test_places_that_chains_had_to_leave_are_no_modes(posterior):
     assert "not settled" in found.diagnose().headline
 
 
+@pytest.mark.parametrize("length", [4000, 20_000])
 @pytest.mark.parametrize("memory", [0.9, 0.99, 0.999])
-def test_one_slow_mode_is_not_taken_for_two(memory):
+def test_one_slow_mode_is_not_taken_for_two(memory, length):
     """Chains move slowly, but a single hill has no two levels."""
-    draws = np.random.default_rng(0).normal(size=(4, 4000, 3))
-    for t in range(1, 4000):
+    draws = np.random.default_rng(0).normal(size=(4, length, 3))
+    for t in range(1, length):
         draws[:, t] = memory * draws[:, t - 1] + np.sqrt(1.0 - memory**2) * draws[:, t]
-    assert find_modes(draws, np.zeros((4, 4000))).count == 1
+    assert find_modes(draws, np.zeros((4, length))).count == 1
+
+
+def test_visits_are_seen_though_a_run_is_long():
+    """One chain is away every seventh time, for a seventieth of its length, another one twice and longer."""
+    levels = np.zeros((4, 70))
+    levels[0, 3::7], levels[1, [20, 21, 50, 51, 52]] = 9.0, 9.0
+    draws = visits(levels, 300)[:, :, None]
+    found = find_modes(draws, np.zeros(draws.shape[:2]))
+    assert found.count == 2
+    assert found.switches == 2 * 12
+    assert np.mean(found.labels == np.repeat(levels > 0, 300, axis=1)) > 0.995
 
 
 def test_the_way_to_modes_belongs_to_none():

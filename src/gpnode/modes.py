@@ -13,8 +13,9 @@ import numpy as np
 
 from .convergence import agree, bulk_ess
 
-_MOST = 4
-_LAG = 0.01  # of a chain; visits shorter than this are not told apart
+_MOST = 6
+_LAG, _LONGEST_LAG = 0.01, 100  # part of a chain, and draws; what changes faster than this is not two levels
+_SHARPER = 8  # times: once levels are known, by shorter averages it is told when chains changed from one to another
 _GAP = 1.0  # between two levels, in units of the spread about them; the halves of a uniform distribution have 0.7
 _CLIP = 5.0  # how far, in spreads, a value may count
 _FEWEST = 40  # draws in a mode
@@ -92,7 +93,7 @@ def find_modes(draws: np.ndarray, log_density: np.ndarray) -> Modes:
         return Modes(labels)
     centred = draws[:, :, moving] - np.median(draws[:, :, moving], axis=(0, 1))
     values = np.clip(centred / spread[moving], -_CLIP, _CLIP)
-    lag = max(1, int(_LAG * draws.shape[1]))
+    lag = max(1, min(int(_LAG * draws.shape[1]), _LONGEST_LAG))
     unsplit = [0]
     while unsplit and labels.max() + 1 < _MOST:
         mode = unsplit.pop(0)
@@ -124,7 +125,10 @@ def _upper_level(values: np.ndarray, chosen: np.ndarray, lag: int) -> np.ndarray
     threshold = _widest_gap(np.sort(slow[chosen]))
     if threshold is None:
         return None
-    upper, lower = chosen & (slow > threshold), chosen & (slow <= threshold)
+    above = _smooth(single, lag // _SHARPER) > threshold
+    upper, lower = chosen & above, chosen & ~above
+    if min(upper.sum(), lower.sum()) < _FEWEST:
+        return None
     apart = np.quantile(single[upper], 0.1) > np.quantile(single[lower], 0.9)
     return upper if apart else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..convergence import agree
-from ..modes import find_modes
+from ..modes import Modes, find_modes
 from .chains import Sampler
 
 FIRST_GOAL = 1000
@@ -40,14 +40,19 @@ def first_to_keep(draws: np.ndarray, log_density: np.ndarray, first_goal: int) -
     count = draws.shape[1]
     skips = [int(part * count) for part in _LEFT_OUT]
     everything = find_modes(draws, log_density)
+    if everything.count == 1:
+        return next((skip for skip in skips if agree(draws[:, skip:])), None)
+    if count < _MODES_FROM * first_goal:
+        return None
     for skip in skips:
-        if everything.count == 1 and agree(draws[:, skip:]):
+        late = Modes(everything.labels[:, skip:])
+        if _each_agrees(late, draws[:, skip:], everything) and (
+            skip == 0 or _each_agrees(find_modes(draws[:, skip:], log_density[:, skip:]), draws[:, skip:], everything)
+        ):
             return skip
-    if count >= _MODES_FROM * first_goal:
-        for skip in skips:
-            modes = find_modes(draws[:, skip:], log_density[:, skip:])
-            if modes.count == 1 or len(modes.main) < len(everything.main):
-                continue
-            if all(agree(modes.of(draws[:, skip:], mode)) for mode in modes.main):
-                return skip
     return None
+
+
+def _each_agrees(modes: Modes, draws: np.ndarray, everything: Modes) -> bool:
+    """Whether all main modes are still there, and the draws of each agree."""
+    return len(modes.main) >= len(everything.main) > 0 and all(agree(modes.of(draws, mode)) for mode in modes.main)
