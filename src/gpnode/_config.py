@@ -48,7 +48,11 @@ def configure_jax() -> None:
 
 def compiled_for_few_calls(function: Callable[P, T]) -> Callable[P, T]:
     """Decorator for what is called so seldom that code which is quickly made is better than quick code."""
-    options = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+    return compiled(function, xla_backend_optimization_level=0, xla_cpu_use_fusion_emitters=False)
+
+
+def compiled(function: Callable[P, T], **options: int | bool) -> Callable[P, T]:
+    """The function, compiled with XLA's ``options`` beyond the usual ones."""
     return eqx.filter_jit(function, compiler_options=options)  # type: ignore[call-overload]
 
 

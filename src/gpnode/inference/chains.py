@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import ModuleType
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ..evaluation import compiled_for_sampling
 from ..problem import Problem
 from ..solvers import Status
 from ..threads import one_blas_thread
@@ -143,7 +143,7 @@ def run_chunk(
     return state, rows, time.perf_counter() - begun
 
 
-@eqx.filter_jit
+@compiled_for_sampling
 def chunk(
     problem: Problem, frame: Frame, state: State, count: Array, settings: Sampler, room: int
 ) -> tuple[State, Transition]:
