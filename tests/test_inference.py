@@ -257,6 +257,16 @@ def test_a_mode_that_a_chain_left_is_not_left_out():
     assert kept_from(late, 200, lower=0.5) == 0  # two modes, and each is known well
 
 
+def test_a_mode_visited_once_is_not_left_out():
+    """Chains agree once the beginning is left out, and with it all that was seen of a mode."""
+    late = np.zeros((4, 2000))
+    late[0, 30:230] = 8.0
+    assert kept_from(late, 200, lower=0.5) == 0
+    draws = shifted(late)
+    draws[1:3, :240, 1] += np.linspace(3.0, 0.0, 240)  # another reason to leave the beginning out
+    assert first_to_keep(draws, -0.5 * (late != 0), 200) is None
+
+
 def test_chains_that_never_meet_go_on_until_they_can_be_called_modes():
     apart = np.repeat([0.0, 0.0, 9.0, 9.0], 2000).reshape(4, 2000)
     assert kept_from(apart, 2000) is None

@@ -84,13 +84,19 @@ def _places(chains: list[Chain]) -> list[list[int]]:
 
 def test_chains_in_one_mode_are_one_place():
     chains = _chains_around(50.0, 0.0, 0.0, 0.0, 0.0, 0.0, 50.0)
-    assert _places(chains) == [[0, 6], [1, 2, 3, 4, 5]]
-    assert _places(chains[1:6]) == [[1, 2, 3, 4, 5]]
+    first, second = _places(chains)
+    assert (first, second[0], set(second)) == ([0, 6], 1, {1, 2, 3, 4, 5})
+    (together,) = _places(chains[1:6])
+    assert set(together) == {1, 2, 3, 4, 5}
 
 
 def test_of_many_places_those_far_apart_are_kept():
     """A place that is far away is not lost because others are a little apart from the best one."""
-    assert _places(_chains_around(0.0, 5.0, -5.0, 1.0, 40.0)) == [[0, 2, 3], [4], [1]]
+    assert _places(_chains_around(0.0, 5.0, -5.0, 1.0, 40.0)) == [[0, 3, 2], [4], [1]]
+
+
+def test_chains_begin_at_the_leader_of_a_place():
+    assert _places(_chains_around(0.0, 30.0, 31.0, 40.0, -40.0)) == [[0], [4], [3, 2, 1]]
 
 
 def test_places_share_the_chains():

@@ -264,13 +264,22 @@ def test_places_that_chains_had_to_leave_are_no_modes(posterior):
 
 
 @pytest.mark.parametrize("length", [4000, 20_000])
-@pytest.mark.parametrize("memory", [0.9, 0.99, 0.999])
+@pytest.mark.parametrize("memory", [0.99, 0.999, 0.9995])
 def test_one_slow_mode_is_not_taken_for_two(memory, length):
     """Chains move slowly, but a single hill has no two levels."""
     draws = np.random.default_rng(0).normal(size=(4, length, 3))
     for t in range(1, length):
         draws[:, t] = memory * draws[:, t - 1] + np.sqrt(1.0 - memory**2) * draws[:, t]
     assert find_modes(draws, np.zeros((4, length))).count == 1
+
+
+@pytest.mark.parametrize("length", [1000, 4000])
+def test_a_place_left_slowly_is_no_mode(length):
+    """Two chains come from a place of low density; on their way, averages go up and down."""
+    draws = np.random.default_rng(3).normal(size=(4, length, 3))
+    way = 8.0 * np.clip(np.linspace(3.0, -1.0, 200), 0.0, 1.0)
+    draws[:2, :200, 0] += way
+    assert find_modes(draws, np.where(draws[:, :, 0] > 4.0, -30.0, 0.0)).count == 1
 
 
 def test_visits_are_seen_though_a_run_is_long():

@@ -52,7 +52,9 @@ def compiled_for_few_calls(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def compiled(function: Callable[P, T], **options: int | bool) -> Callable[P, T]:
-    """The function, compiled with XLA's ``options`` beyond the usual ones."""
+    """The function, compiled with XLA's ``options`` beyond the usual ones; what ``XLA_FLAGS`` says is not changed."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    options = {name: value for name, value in options.items() if name not in flags}
     return eqx.filter_jit(function, compiler_options=options)  # type: ignore[call-overload]
 
 

@@ -15,7 +15,9 @@ from .convergence import agree, bulk_ess
 
 _MOST = 6
 _LAG, _LONGEST_LAG = 0.01, 100  # part of a chain, and draws; what changes faster than this is not two levels
-_SHARPER = 8  # times: once levels are known, by shorter averages it is told when chains changed from one to another
+# Once levels are known, averages over an eighth of that, but of some draws at least, tell when chains changed between
+# them.
+_SHARPER, _FEWEST_AVERAGED = 8, 4
 _GAP = 1.0  # between two levels, in units of the spread about them; the halves of a uniform distribution have 0.7
 _CLIP = 5.0  # how far, in spreads, a value may count
 _FEWEST = 40  # draws in a mode
@@ -104,8 +106,7 @@ def find_modes(draws: np.ndarray, log_density: np.ndarray) -> Modes:
             new = labels.max() + 1
             labels[upper] = new
             unsplit += [mode, new]
-    arrived = labels[:, 1:][np.diff(labels, axis=1) != 0]
-    lasting = np.unique(np.concatenate([arrived, labels[:, -1]]))
+    lasting = np.unique(np.concatenate([_arrivals(labels, lag), labels[:, -1]]))
     levels = np.array([log_density[labels == place].mean() for place in range(labels.max() + 1)])
     lasting = np.union1d(lasting, np.nonzero(levels > levels[lasting].max() - far_behind(draws.shape[2]))[0])
     if lasting.size < 2:
@@ -114,6 +115,16 @@ def find_modes(draws: np.ndarray, log_density: np.ndarray) -> Modes:
     new = np.full(labels.max() + 1, -1)
     new[by_size] = np.arange(by_size.size)
     return Modes(new[labels])
+
+
+def _arrivals(labels: np.ndarray, shortest: int) -> np.ndarray:
+    """Labels (visits,) of where chains went to and stayed for ``shortest`` draws: on the way they may seem to turn."""
+    found = []
+    for own in labels:
+        changes = np.flatnonzero(np.diff(own)) + 1
+        lengths = np.diff([*changes, own.size])
+        found.append(own[changes[lengths >= shortest]])
+    return np.concatenate(found)
 
 
 def _upper_level(values: np.ndarray, chosen: np.ndarray, lag: int) -> np.ndarray | None:
@@ -125,7 +136,7 @@ def _upper_level(values: np.ndarray, chosen: np.ndarray, lag: int) -> np.ndarray
     threshold = _widest_gap(np.sort(slow[chosen]))
     if threshold is None:
         return None
-    above = _smooth(single, lag // _SHARPER) > threshold
+    above = _smooth(single, max(lag // _SHARPER, min(lag, _FEWEST_AVERAGED))) > threshold
     upper, lower = chosen & above, chosen & ~above
     if min(upper.sum(), lower.sum()) < _FEWEST:
         return None

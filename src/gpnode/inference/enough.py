@@ -32,7 +32,7 @@ def first_to_keep(draws: np.ndarray, log_density: np.ndarray, first_goal: int) -
     """From which draw on chains (chains, draws, size) agree; None if they do not.
 
     Where all draws do not, those before chains had forgotten where they began may be the reason: at most half
-    are left out for that, but never so many of a mode that it cannot be judged any more. In a run several times as
+    are left out for that, but never all of a mode. In a run several times as
     long as the first goal, agreement within modes is enough.
     """
     if agree(draws):
@@ -41,18 +41,17 @@ def first_to_keep(draws: np.ndarray, log_density: np.ndarray, first_goal: int) -
     skips = [int(part * count) for part in _LEFT_OUT]
     everything = find_modes(draws, log_density)
     if everything.count == 1:
-        return next((skip for skip in skips if agree(draws[:, skip:])), None)
+        return next((skip for skip in skips[1:] if agree(draws[:, skip:])), None)
     if count < _MODES_FROM * first_goal:
         return None
     for skip in skips:
-        late = Modes(everything.labels[:, skip:])
-        if _each_agrees(late, draws[:, skip:], everything) and (
-            skip == 0 or _each_agrees(find_modes(draws[:, skip:], log_density[:, skip:]), draws[:, skip:], everything)
-        ):
+        late, kept = Modes(everything.labels[:, skip:]), draws[:, skip:]
+        if np.union1d(late.labels, -1).size <= everything.count or not _each_agrees(late, kept):
+            continue
+        if skip == 0 or _each_agrees(find_modes(kept, log_density[:, skip:]), kept):
             return skip
     return None
 
 
-def _each_agrees(modes: Modes, draws: np.ndarray, everything: Modes) -> bool:
-    """Whether all main modes are still there, and the draws of each agree."""
-    return len(modes.main) >= len(everything.main) > 0 and all(agree(modes.of(draws, mode)) for mode in modes.main)
+def _each_agrees(modes: Modes, draws: np.ndarray) -> bool:
+    return all(agree(modes.of(draws, mode)) for mode in modes.main)

@@ -38,7 +38,7 @@ _MOST_CUTS = 4  # steps, for every one of the grid: places that need more are ab
 
 
 class Place(NamedTuple):
-    """Of the chains in one region: their ends, best first, and some of the draws they made there.
+    """Of the chains in one region: their ends, that of the leader first, and some of the draws they made there.
 
     Draws of a warm-up that is longer than the race are not kept.
     """
@@ -63,14 +63,14 @@ class Pilots(NamedTuple):
         return [point for place in self.places for point in (*place.ends, *place.draws)]
 
     def points(self, count: int) -> list[np.ndarray]:
-        """Points for ``count`` chains to begin at, or more: each place has two at least, to be compared."""
+        """Points for ``count`` chains to begin at, or more: each place has its share, as :func:`chains_each` says."""
         share = chains_each(count, len(self.places))
         more = count - share * len(self.places)
         return [point for i, place in enumerate(self.places) for point in place.points(share + (i < more))]
 
 
 def chains_each(chains: int, places: int) -> int:
-    """Places share the ``chains`` asked for, but each has two at least, if so many were asked for."""
+    """Places share the ``chains`` asked for, but each has two at least, to be compared, unless one was asked for."""
     return max(min(chains, 2), chains // places)
 
 
@@ -137,7 +137,9 @@ def _by_place(chains: list[Chain]) -> list[list[Chain]]:
     while len(leaders) < _MOST_PLACES and apart[leaders].min(axis=0).max() > _APART:
         leaders.append(int(apart[leaders].min(axis=0).argmax()))
     nearest = apart[leaders].argmin(axis=0)
-    return [[chain for chain, own in zip(chains, nearest, strict=True) if own == i] for i in range(len(leaders))]
+    groups = [np.flatnonzero(nearest == i) for i in range(len(leaders))]
+    # From the leader outwards: chains begin at the first of them.
+    return [[chains[j] for j in own[np.argsort(apart[i, own])]] for i, own in zip(leaders, groups, strict=True)]
 
 
 def _ahead(chains: list[Chain], margin: float) -> list[Chain]:
