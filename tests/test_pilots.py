@@ -10,7 +10,8 @@ import pytest
 import gpnode as gn
 from gpnode.evaluation import log_density
 from gpnode.inference.chains import Chain
-from gpnode.inference.pilots import Pilots, Place, _by_place, run_pilots
+from gpnode.inference.pilots import Pilots, Place, _by_place, pinned, run_pilots
+from gpnode.inference.search import Candidate
 from gpnode.inference.start import disperse, find_start, frames_of
 
 
@@ -56,8 +57,27 @@ def test_a_start_far_below_the_others_is_left_behind(unexplained, short, monkeyp
     monkeypatch.setattr("gpnode.inference.pilots.settle", lambda problem, start, key: start)
     monkeypatch.setattr("gpnode.inference.pilots.run_chains", _stand_still)
     good, bad = np.array([1.0, -3.0]), np.array([1.0, 1.6])
-    ((place,),) = run_pilots(problem, [bad, good], short, jax.random.key(0), lambda what: None)
+    starts = [Candidate(u, 0.0, "") for u in (bad, good)]
+    ((place,),) = run_pilots(problem, starts, short, jax.random.key(0), lambda what: None)
     assert np.array_equal(place.ends, [good])
+
+
+def test_a_pinned_problem_has_another_prior_of_length_scales_alone():
+    t = np.linspace(0.0, 5.0, 12)
+    data = gn.Observations({"x": (t, np.exp(-t)), "y": (t, np.exp(-2 * t))})
+    field = gn.KnownForm(
+        ["x", "y"], lambda t, x, p: {"x": -p.k * x.x, "y": -2.0 * p.k * x.y}, {"k": gn.LogNormal(0, 1)}
+    )
+    problem = gn.bind(gn.Model(field), data)
+    other = pinned(problem, 1)
+    assert [p.name for p in other.layout.parameters] == [p.name for p in problem.layout.parameters]
+    u = np.zeros(problem.size)
+    lengths = {n: float(v) for n, v in problem.constrain(jnp.asarray(u)).items() if n.endswith("length_scale")}
+    old, new = gn.Gamma(1.0, 0.5), {n: gn.LogNormal(np.log(0.04 if n[0] == "y" else 1.0), 0.25) for n in lengths}
+    difference = sum(float(new[n].log_prob(v) - old.log_prob(v)) for n, v in lengths.items())
+    assert log_density(other, u)[0] - log_density(problem, u)[0] == pytest.approx(difference)
+    known = gn.Model(field, kernel=gn.kernels.SquaredExponential(length_scale=0.3))
+    assert pinned(gn.bind(known, data), 1) is None
 
 
 def _stand_still(problem, chains, settings, steps, on_progress):

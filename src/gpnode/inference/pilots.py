@@ -3,6 +3,9 @@
 Where the equations alone cannot follow the data, the highest points of the density do not tell. With a horseshoe prior
 the highest is where all coefficients are zero, a spike without mass; others lie at the edge of blowing up, on paths
 forced through the data. Chains leave such places within some hundred steps, and those that find good ones show it.
+
+Left to themselves, most chains end in the same mode, and others as good are found by chance. What tells them apart is
+which variable is left to its Gaussian process, so for each there is a pilot that is first kept to that.
 """
 
 from __future__ import annotations
@@ -10,16 +13,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 from jax import Array
 
 from ..evaluation import log_density
 from ..modes import far_behind
+from ..orderly import orderly
 from ..problem import Problem
 from .chains import Chain, run_chains, start_chains
 from .gibbs import Lifted, State
 from .laplace import Mode, curvature
+from .search import Candidate
 from .settle import settle
 
 _BLOCK, _MOST_BLOCKS = 200, 10  # steps of a chain between comparisons, and how often they go on
@@ -34,6 +42,9 @@ _THINNED = 10
 # Places differ if in some coordinate means are so many standard deviations apart. On human motion, case B, chains in
 # one mode have 1, those in the two modes 7.
 _APART, _MOST_PLACES = 3.0, 3
+# Length scales of processes, in records, for a pilot that is to leave one variable to a short one; and how closely.
+_SHORT, _LONG, _PINNED_STD = 0.04, 1.0, 0.25
+_PINNED_BLOCKS = 3
 _MOST_CUTS = 4  # steps, for every one of the grid: places that need more are about to blow up
 
 
@@ -75,17 +86,21 @@ def chains_each(chains: int, places: int) -> int:
 
 
 def run_pilots(
-    problem: Problem, starts: list[np.ndarray], settings: Lifted, key: Array, say: Callable[[str], None]
+    problem: Problem, starts: list[Candidate], settings: Lifted, key: Array, say: Callable[[str], None]
 ) -> Pilots:
     """Send out a chain from each start; there are no places if no start has a path on this grid."""
     quick = problem.with_solver(problem.solver.limited(_MOST_CUTS * problem.nodes.shape[1]))
     modes = []
     for i, begin in enumerate(starts):
         say(f"climbing from start {i + 1} of {len(starts)}")
-        settled = settle(quick, begin, jax.random.fold_in(key, i))
-        height, _ = log_density(quick, settled)
-        if np.isfinite(height):
-            modes.append(Mode(settled, curvature(quick, settled), height))
+        own = jax.random.fold_in(key, i)
+        kept_to = None if begin.left is None else pinned(quick, begin.left)
+        mode = _climb(quick if kept_to is None else kept_to, begin.unconstrained, own)
+        if mode is not None and kept_to is not None:
+            say("a pilot chain that leaves one variable to its process")
+            mode = _at(quick, _lead(kept_to, mode, own, settings))
+        if mode is not None:
+            modes.append(mode)
     if not modes:
         return Pilots([])
     say(f"{len(modes)} pilot chains: compiling the sampler")
@@ -105,6 +120,36 @@ def run_pilots(
         if not any(rising) and block * _BLOCK >= settings.warmup + _BLOCK:
             break
     return Pilots([_place(chains) for chains in _by_place(_ahead(racing, _NEARER * margin))])
+
+
+def _climb(problem: Problem, start: np.ndarray, key: Array) -> Mode | None:
+    return _at(problem, settle(problem, start, key))
+
+
+def _at(problem: Problem, u: np.ndarray) -> Mode | None:
+    """A place with the curvature there; None if it has no path."""
+    height, _ = log_density(problem, u)
+    return Mode(u, curvature(problem, u), height) if np.isfinite(height) else None
+
+
+def _lead(problem: Problem, mode: Mode, key: Array, settings: Lifted) -> np.ndarray:
+    """Where a chain ends after some blocks."""
+    (chain,) = start_chains(problem, [mode.frame()], [np.zeros(problem.size)], key, settings)
+    run_chains(problem, [chain], settings, _PINNED_BLOCKS * _BLOCK, lambda chains: None)
+    return np.asarray(_state(chain).unconstrained)
+
+
+def pinned(problem: Problem, left: int) -> Problem | None:
+    """The same problem with a prior that wants a short process for the channel ``left``, and long ones for others.
+
+    None if there are channels without a length scale of their own, or with a known one.
+    """
+    scales = [getattr(channel.kernel, "length_scale", None) for channel in problem.channels]
+    if not all(isinstance(s, dist.Distribution) and s.support is dist.constraints.positive for s in scales):
+        return None
+    wanted = [_SHORT if i == left else _LONG for i in range(len(scales))]
+    priors = [orderly(dist.LogNormal(jnp.log(length), jnp.asarray(_PINNED_STD))) for length in wanted]
+    return eqx.tree_at(lambda p: [channel.kernel.length_scale for channel in p.channels], problem, priors)
 
 
 def _place(chains: list[Chain]) -> Place:

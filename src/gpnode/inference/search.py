@@ -6,8 +6,8 @@ Gaussian process waits until the path is right. Failed solves are rejected steps
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 import equinox as eqx
 import jax
@@ -40,7 +40,8 @@ _WAYS_UP: tuple[tuple[float, tuple[float, ...]], ...] = (
     (0.3, (0.3, 0.6, 1.0)),
     (1.0, (0.25, 0.5, 0.75, 1.0)),
 )
-_TIGHTNESS, _LENGTHS = (1.0, 0.1, 0.03), (0.03, 0.1, 0.4)  # of flexible starts; lengths in records
+_TIGHTNESS, _LENGTHS, _PROCESS_VAR = (1.0, 0.1, 0.03), (0.03, 0.4), 0.1  # of flexible starts; lengths in records
+_MOST_LEFT = 5  # variables, for each to be left to its process once
 _PRIOR_POOL = 256
 _MOST_PRIOR_STARTS = 12
 _AGREEING_STARTS = 3
@@ -49,11 +50,15 @@ _FAILED = 1e10  # a finite stand-in for an impossible misfit
 
 @dataclass(frozen=True)
 class Candidate:
-    """A point of the search: the full unconstrained vector and its misfit (half the sum of squares)."""
+    """A point of the search: the full unconstrained vector and its misfit (half the sum of squares).
+
+    ``left`` is the channel that equations leave to its Gaussian process, if it is but one.
+    """
 
     unconstrained: np.ndarray
     misfit: float
     origin: str
+    left: int | None = None
 
 
 @dataclass(frozen=True)
@@ -163,35 +168,52 @@ def search(problem: Problem, key: Array, say: Callable[[str], None]) -> SearchRe
     has_process = any(channel.kernel is not None for channel in problem.channels)
     if has_process and slopes is not None and not _fits(best, problem):
         say("letting the Gaussian process help")
-        flexible = _flexible_starts(target, slopes)
+        flexible = _flexible_starts(target, slopes, counter)
     return SearchResult(ranked, counter.failed, flexible)
 
 
-def _flexible_starts(target: Target, slopes: SlopeData) -> tuple[Candidate, ...]:
-    """Parameters that follow the slopes, with a Gaussian process that takes up what the path misses.
+def _flexible_starts(target: Target, slopes: SlopeData, counter: _Counter) -> tuple[Candidate, ...]:
+    """Parameters that roughly follow the data, with Gaussian processes that take up what the path misses.
 
-    Where the equations cannot follow the data to within the noise, a path forced through them
-    ends at the edge of blowing up. These starts leave the path free to be merely roughly right.
+    Where the equations cannot follow the data to within the noise, a path forced through them ends at the edge of
+    blowing up. These starts follow the slopes of all variables; or the paths of all but one, which is left to its
+    process. Which one it is tells the modes of human motion apart.
     """
-    problem = target.problem
+    problem, moving = target.problem, np.asarray(target.moving)
+    every = range(len(problem.channels))
     found = []
     for tightness in _TIGHTNESS:
         theta = _match_slopes(eqx.tree_at(lambda t: t.width, target, tightness * target.width), slopes)
-        for length in _LENGTHS:
-            u = np.array(target.full(jnp.asarray(theta)))
-            for name, where in problem.layout.slices().items():
-                if name.endswith("kernel.length_scale"):
-                    u[where] = np.log(length)
-                elif name.endswith("kernel.variance"):
-                    u[where] = np.log(0.1)
-            for _ in range(12):  # towards a standstill, until the path can be solved
-                value, _ = log_density(problem, u)
-                if np.isfinite(value):
-                    origin = f"slopes (width {tightness:g}) with a process of length {length:g}"
-                    found.append(Candidate(u, -value, origin))
-                    break
-                u[np.asarray(target.moving)] *= 0.8
-    return tuple(found)
+        origin = f"slopes (width {tightness:g}) with processes"
+        found += [_with_processes(target, theta, every, length, origin) for length in _LENGTHS]
+    for left in every if 1 < len(every) <= _MOST_LEFT else ():
+        loose = eqx.tree_at(lambda t: t.noise_std, target, target.noise_std.at[left].set(np.sqrt(_PROCESS_VAR)))
+        theta = _match_slopes(loose, slopes)
+        path = min((_match_paths(loose, theta, w, counter, "") for _, w in _WAYS_UP[:3]), key=lambda c: c.misfit)
+        origin = f"paths but for {problem.states[problem.channels[left].state]}, with a process"
+        start = _with_processes(target, path.unconstrained[moving], [left], _LENGTHS[0], origin)
+        found.append(None if start is None else replace(start, left=left))
+    return tuple(c for c in found if c is not None)
+
+
+def _with_processes(
+    target: Target, theta: np.ndarray, channels: Iterable[int], length: float, origin: str
+) -> Candidate | None:
+    """A start with processes of this length in these channels; None if no path near it can be solved."""
+    problem = target.problem
+    u = np.array(target.full(jnp.asarray(theta)))
+    slices = problem.layout.slices()
+    for name in (n for i in channels for n in problem.channels[i].priors()):
+        if name.endswith("kernel.length_scale"):
+            u[slices[name]] = np.log(length)
+        elif name.endswith("kernel.variance"):
+            u[slices[name]] = np.log(_PROCESS_VAR)
+    for _ in range(12):  # towards a standstill, until the path can be solved
+        value, _ = log_density(problem, u)
+        if np.isfinite(value):
+            return Candidate(u, -value, f"{origin} of length {length:g}")
+        u[np.asarray(target.moving)] *= 0.8
+    return None
 
 
 class _Counter:

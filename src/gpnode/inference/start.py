@@ -64,7 +64,7 @@ def find_start(problem: Problem, key: Array, say: Callable[[str], None], pilots:
         )
     ladder = [*_distinct(found.candidates)[:_MOST_MODES], *found.flexible]
     if pilots is not None and found.flexible:
-        piloted = _follow_pilots(problem, found, [c.unconstrained for c in ladder], pilots, key, say)
+        piloted = _follow_pilots(problem, found, ladder, pilots, key, say)
         if piloted is not None:
             return piloted
     say("choosing the solver's steps")
@@ -93,7 +93,7 @@ def find_start(problem: Problem, key: Array, say: Callable[[str], None], pilots:
 def _follow_pilots(
     problem: Problem,
     found: SearchResult,
-    starts: list[np.ndarray],
+    starts: list[Candidate],
     settings: Lifted,
     key: Array,
     say: Callable[[str], None],
