@@ -5,7 +5,7 @@ the highest is where all coefficients are zero, a spike without mass; others lie
 forced through the data. Chains leave such places within some hundred steps, and those that find good ones show it.
 
 Left to themselves, most chains end in the same mode, and others as good are found by chance. What tells them apart is
-which variable is left to its Gaussian process, so for each there is a pilot that is first kept to that.
+which variables are left to their Gaussian processes, so for each there is a pilot that is first kept to that.
 """
 
 from __future__ import annotations

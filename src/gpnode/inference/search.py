@@ -177,7 +177,7 @@ def _flexible_starts(target: Target, slopes: SlopeData, counter: _Counter) -> tu
 
     Where the equations cannot follow the data to within the noise, a path forced through them ends at the edge of
     blowing up. These starts follow the slopes of all variables; or the paths of all but one, which is left to its
-    process. Which one it is tells the modes of human motion apart.
+    process. Which ones are left tells the modes of human motion apart.
     """
     problem, moving = target.problem, np.asarray(target.moving)
     every = range(len(problem.channels))
