@@ -186,10 +186,10 @@ def _flexible_starts(target: Target, slopes: SlopeData, counter: _Counter) -> tu
         theta = _match_slopes(eqx.tree_at(lambda t: t.width, target, tightness * target.width), slopes)
         origin = f"slopes (width {tightness:g}) with processes"
         found += [_with_processes(target, theta, every, length, origin) for length in _LENGTHS]
+    matched = _match_slopes(target, slopes)
     for left in every if 1 < len(every) <= _MOST_LEFT else ():
         loose = eqx.tree_at(lambda t: t.noise_std, target, target.noise_std.at[left].set(np.sqrt(_PROCESS_VAR)))
-        theta = _match_slopes(loose, slopes)
-        path = min((_match_paths(loose, theta, w, counter, "") for _, w in _WAYS_UP[:3]), key=lambda c: c.misfit)
+        path = min((_match_paths(loose, matched, w, counter, "") for _, w in _WAYS_UP[:3]), key=lambda c: c.misfit)
         origin = f"paths but for {problem.states[problem.channels[left].state]}, with a process"
         start = _with_processes(target, path.unconstrained[moving], [left], _LENGTHS[0], origin)
         found.append(None if start is None else replace(start, left=left))
