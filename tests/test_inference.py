@@ -13,7 +13,8 @@ import pytest
 import gpnode as gn
 from gpnode.inference import enough, gibbs, nuts
 from gpnode.inference.chains import chunk, run_chains, start_chains
-from gpnode.inference.enough import first_to_keep, goals
+from gpnode.inference.enough import Found, evened, find_agreement, goals
+from gpnode.inference.fit import _stops
 from gpnode.inference.frame import Frame
 from gpnode.inference.laplace import find_mode
 from gpnode.inference.nuts import NUTS
@@ -233,9 +234,21 @@ def shifted(shift, draws=2000, size=3):
     return found
 
 
+def as_chains(draws, log_density):
+    """Rows (draws,) of each chain, numbered by ``number``."""
+    fields = [("draw", float, draws.shape[2:]), ("log_density", float), ("number", int)]
+    rows = np.zeros(draws.shape[:2], dtype=fields)
+    rows["draw"], rows["log_density"], rows["number"] = draws, log_density, np.arange(draws.shape[1])
+    return list(rows)
+
+
 def kept_from(shift, first_goal, lower=0.0):
     """Where to begin with chains of which the first coordinate is shifted; the density is lower by ``lower`` there."""
-    return first_to_keep(shifted(shift), -lower * (shift != 0), first_goal)
+    found = find_agreement(as_chains(shifted(shift), -lower * (shift != 0)), first_goal)
+    if found.kept is None:
+        return None
+    (first,) = {int(own["number"][0]) for own in found.kept}
+    return first
 
 
 def test_chains_that_agree_are_kept_whole():
@@ -264,7 +277,7 @@ def test_a_mode_visited_once_is_not_left_out():
     assert kept_from(late, 200, lower=0.5) == 0
     draws = shifted(late)
     draws[1:3, :240, 1] += np.linspace(3.0, 0.0, 240)  # another reason to leave the beginning out
-    assert first_to_keep(draws, -0.5 * (late != 0), 200) is None
+    assert find_agreement(as_chains(draws, -0.5 * (late != 0)), 200) == Found(None)
 
 
 def test_chains_that_never_meet_go_on_until_they_can_be_called_modes():
@@ -273,6 +286,48 @@ def test_chains_that_never_meet_go_on_until_they_can_be_called_modes():
     assert kept_from(apart, 200) == 0
     apart[0] += np.linspace(0.0, 3.0, 2000)  # one of them has not settled
     assert kept_from(apart, 200) is None
+
+
+def test_chains_whose_mode_is_known_well_rest_while_others_go_on():
+    """They share no mode with the others, so what these find changes nothing for them."""
+    apart = np.repeat([0.0, 9.0, 0.0, 9.0], 2000).reshape(4, 2000)
+    apart[1] += np.linspace(0.0, 3.0, 2000)  # has not settled
+    rows = as_chains(shifted(apart), np.zeros((4, 2000)))
+    assert find_agreement(rows, 200) == Found(None, frozenset({0, 2}))
+    # Twice as long, the second half settled: that is what is kept of these two, and all of those that rested.
+    longer = as_chains(shifted(np.full((4, 4000), 9.0), draws=4000), np.zeros((4, 4000)))
+    longer[1]["draw"][:2000] = rows[1]["draw"]
+    found = find_agreement([rows[0], longer[1], rows[2], longer[3]], 200)
+    assert [int(own["number"][0]) for own in found.kept] == [0, 2000, 0, 2000]
+    assert {len(own) for own in found.kept} == {2000}
+    assert np.array_equal(found.kept[0], rows[0])
+
+
+def test_chains_that_share_a_mode_do_not_rest_before_each_other():
+    """One of the first three went to the others' mode, which is not settled."""
+    apart = np.repeat([0.0, 0.0, 0.0, 9.0], 2000).reshape(4, 2000)
+    apart[0, 1000:] = 9.0
+    apart[3] += np.linspace(0.0, 3.0, 2000)
+    assert find_agreement(as_chains(shifted(apart), np.zeros((4, 2000))), 200) == Found(None)
+
+
+def test_rows_of_longer_chains_are_spread_over_them():
+    short, long = np.arange(10), np.arange(25)
+    assert [own.tolist() for own in evened([short, long])] == [list(range(10)), [0, 2, 5, 7, 10, 12, 15, 17, 20, 22]]
+
+
+@pytest.mark.parametrize(
+    ("counts", "stops"),
+    [
+        ((700, 900), (700, 700)),  # under way to the first goal
+        ((1200, 1200), (1200, 1200)),
+        ((1000, 1300, 1250), (1000, 1250, 1250)),  # one rests
+        ((1000, 1000, 1400), (1000, 1000, 1400)),
+        ((5000, 5000), (4000, 4000)),  # more than is asked for
+    ],
+)
+def test_draws_that_belong_together_in_a_checkpoint(counts, stops):
+    assert tuple(_stops(list(counts), (1000, 1200, 1400, 4000))) == stops
 
 
 def untuned() -> gibbs.State:

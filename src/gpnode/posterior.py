@@ -211,5 +211,7 @@ class Posterior:
 
     def _what(self) -> str:
         chains, draws = self.draws.sizes["chain"], self.draws.sizes["draw"]
-        kind = f"{chains} chains of {draws} draws" if self.is_sample else f"Laplace approximation, {draws} draws"
+        made = max(self.record.get("draws_made", [draws]))
+        some = f" (of up to {made} made)" if made > draws else ""
+        kind = f"{chains} chains of {draws} draws{some}" if self.is_sample else f"Laplace approximation, {draws} draws"
         return f"Posterior: {kind}, {self.data.size} measurements"

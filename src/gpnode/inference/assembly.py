@@ -68,13 +68,16 @@ class Sampled:
     details: dict[str, Any]
 
 
-def from_chains(rows: list[np.ndarray], warmup_failures: np.ndarray, interrupted: bool) -> Sampled:
-    """What chains left behind: ``rows`` (draws,) of each, and counts of the warm-up's steps by status."""
+def from_chains(rows: list[np.ndarray], made: list[int], warmup_failures: np.ndarray, interrupted: bool) -> Sampled:
+    """What chains left behind: ``rows`` (draws,) that are kept of each, how many it ``made``, and counts of the
+    warm-up's steps by status.
+    """
     names = [n for n in rows[0].dtype.names or () if n != "draw"]
     stats = xr.Dataset({n: (("chain", "draw"), np.stack([r[n] for r in rows])) for n in names})
     details = {
         "solver_failures": _count_failures(stats["failure"].to_numpy()),
         "warmup_failures": _named_failures(warmup_failures),
+        "draws_made": made,
         "interrupted": interrupted,
     }
     return Sampled(np.stack([r["draw"] for r in rows]), stats, details)

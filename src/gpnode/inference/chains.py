@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 
@@ -91,7 +91,7 @@ def _plain(leaf: Array) -> Array:
 
 
 def run_chains(
-    problem: Problem,
+    problem: Problem | Sequence[Problem],
     chains: list[Chain],
     settings: Sampler,
     steps: int,
@@ -101,15 +101,19 @@ def run_chains(
 ) -> None:
     """Advance all chains to ``steps`` steps, the warm-up's included; ``keep`` is called with each that has moved on.
 
+    There is one ``problem`` for all of them, or one for each.
     Without an executor, chains run side by side in threads, one per core. When interrupted, chunks under way are
     still taken in before the interrupt is raised again.
     """
     # These numbers do not enter a step; left in, code would be compiled anew for each of them.
-    parcel = Parcel((problem, dataclasses.replace(settings, draws=None, chains=1)))
+    shared = dataclasses.replace(settings, draws=None, chains=1)
+    problems = [problem] * len(chains) if isinstance(problem, Problem) else problem
+    made = {id(p): Parcel((p, shared)) for p in problems}
+    parcels = {id(chain): made[id(p)] for chain, p in zip(chains, problems, strict=True)}
 
     def next_chunk(chain: Chain) -> Task | None:
         count = chain.next_count(steps)
-        return Task(chain, run_chunk, (parcel, chain.frame, chain.state, count)) if count > 0 else None
+        return Task(chain, run_chunk, (parcels[id(chain)], chain.frame, chain.state, count)) if count > 0 else None
 
     def absorb(chain: Chain, result: tuple[State, np.ndarray, float]) -> Task | None:
         chain.absorb(*result, settings.warmup)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..convergence import agree
@@ -16,6 +18,17 @@ _LOOKS = (100, 400, 1000)
 _LEFT_OUT = (0.0, 0.125, 0.25, 0.5)  # parts of a run
 
 
+class Found(NamedTuple):
+    """Whether to stop at a goal.
+
+    ``kept`` are the rows (draws,) to keep of each chain, equally many, or None if the chains do not agree. Those that
+    are in ``resting``, by index, need not go on all the same: what they have been to is known well.
+    """
+
+    kept: list[np.ndarray] | None
+    resting: frozenset[int] = frozenset()
+
+
 def goals(settings: Sampler) -> tuple[int, ...]:
     """Numbers of draws per chain at which to stop if the chains agree; the last one is the end in any case."""
     if settings.draws is not None:
@@ -28,30 +41,69 @@ def looks(ends: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(look for look in _LOOKS if 2 * look <= ends[0])
 
 
-def first_to_keep(draws: np.ndarray, log_density: np.ndarray, first_goal: int) -> int | None:
-    """From which draw on chains (chains, draws, size) agree; None if they do not.
+def evened(rows: list[np.ndarray]) -> list[np.ndarray]:
+    """Equally many rows of each chain: where there are more, some of them, evenly spread over the chain."""
+    fewest = min(map(len, rows))
+    return [own if len(own) == fewest else own[np.arange(fewest) * len(own) // fewest] for own in rows]
+
+
+def find_agreement(rows: list[np.ndarray], first_goal: int) -> Found:
+    """Whether chains agree, given the ``rows`` (draws,) of each, with fields ``draw`` (size,) and ``log_density``.
 
     Where all draws do not, those before chains had forgotten where they began may be the reason: at most half
-    are left out for that, but never all of a mode. In a run several times as
-    long as the first goal, agreement within modes is enough.
+    are left out for that, but never all of a mode. In a run several times as long as the first goal, agreement
+    within modes is enough. Those of chains that share no mode with others may take their own time.
     """
+    even = evened(rows)
+    draws, log_density = _arrays(even)
     if agree(draws):
-        return 0
+        return Found(even)
+    modes = find_modes(draws, log_density)
     count = draws.shape[1]
-    skips = [int(part * count) for part in _LEFT_OUT]
-    everything = find_modes(draws, log_density)
-    if everything.count == 1:
-        return next((skip for skip in skips[1:] if agree(draws[:, skip:])), None)
+    if modes.count == 1:
+        skip = next((s for s in _skips(count)[1:] if agree(draws[:, s:])), None)
+        return Found(None if skip is None else [own[skip:] for own in even])
     if count < _MODES_FROM * first_goal:
-        return None
-    for skip in skips:
-        late, kept = Modes(everything.labels[:, skip:]), draws[:, skip:]
-        if np.union1d(late.labels, -1).size <= everything.count or not _each_agrees(late, kept):
-            continue
-        if skip == 0 or _each_agrees(find_modes(kept, log_density[:, skip:]), kept):
+        return Found(None)
+    skips = {group: _first_to_keep(group, modes, draws) for group in _groups(modes.labels)}
+    resting = frozenset(chain for group, skip in skips.items() if skip is not None for chain in group)
+    if len(resting) < len(rows):
+        return Found(None, resting)
+    first = {chain: skip / count for group, skip in skips.items() if skip is not None for chain in group}
+    kept = evened([own[int(first[i] * len(own)) :] for i, own in enumerate(rows)])
+    draws, log_density = _arrays(kept)
+    late = find_modes(draws, log_density)
+    return Found(kept if all(agree(late.of(draws, mode)) for mode in late.main) else None)
+
+
+def _arrays(rows: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    return np.stack([own["draw"] for own in rows]), np.stack([own["log_density"] for own in rows])
+
+
+def _skips(count: int) -> list[int]:
+    return [int(part * count) for part in _LEFT_OUT]
+
+
+def _groups(labels: np.ndarray) -> list[tuple[int, ...]]:
+    """Chains by index, those together that have modes (chains, draws) in common, with one another or with a third."""
+    groups: list[tuple[set[int], set[int]]] = []
+    for chain, own in enumerate(labels):
+        chains, visited = {chain}, set(np.unique(own[own >= 0]).tolist())
+        apart = [group for group in groups if not group[1] & visited]
+        for other, common in groups:
+            if common & visited:
+                chains, visited = chains | other, visited | common
+        groups = [*apart, (chains, visited)]
+    return [tuple(sorted(chains)) for chains, _ in groups]
+
+
+def _first_to_keep(group: tuple[int, ...], modes: Modes, draws: np.ndarray) -> int | None:
+    """From which draw on chains of a group agree within modes; None if they do not."""
+    own = np.where(np.isin(np.arange(len(draws)), group)[:, None], modes.labels, -1)
+    visited = np.unique(own[own >= 0])
+    judged = [mode for mode in modes.main if mode in visited]
+    for skip in _skips(draws.shape[1]):
+        late, kept = Modes(own[:, skip:]), draws[:, skip:]
+        if np.isin(visited, late.labels).all() and all(agree(kept[late.positions(mode)]) for mode in judged):
             return skip
     return None
-
-
-def _each_agrees(modes: Modes, draws: np.ndarray) -> bool:
-    return all(agree(modes.of(draws, mode)) for mode in modes.main)

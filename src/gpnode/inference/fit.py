@@ -22,7 +22,7 @@ from . import interrupts
 from .assembly import Laplace, Method, Sampled, assemble, from_chains, from_laplace
 from .chains import Chain, Sampler, run_chains, start_chains
 from .checkpoint import Checkpoint, check_same, load_start, new_run, read_chain, read_run
-from .enough import first_to_keep, goals, looks
+from .enough import Found, evened, find_agreement, goals, looks
 from .executors import ExecutorChoice
 from .gibbs import Lifted
 from .nuts import NUTS
@@ -129,18 +129,26 @@ def open_checkpoint(folder: str | Path, model: Model, data: Observations) -> Pos
         return assemble(model, data, method, run.seed, start, from_laplace(start, method, key), 0.0)
     chains = [read_chain(folder, i, method.warmup) for i in range(len(points))]
     ends = goals(method)
-    count = min(ends[-1], *(0 if c is None else c[1].count for c in chains))
-    if count == 0:
+    if any(c is None or c[1].count == 0 for c in chains):
         done = min(0 if c is None else int(c[0]["done"]) for c in chains)
         raise CheckpointError(
             f"the run in {folder} has no draws yet: {done} of {method.warmup} steps of the warm-up are done."
         )
-    rows = _first_rows([c[1] for c in chains if c is not None], count)
+    traces = [c[1] for c in chains if c is not None]
+    rows = _first_rows(traces, _stops([trace.count for trace in traces], ends))
     failures = np.sum([c[0]["warmup_failures"] for c in chains if c is not None], axis=0)
     seconds = sum(float(c[0]["seconds"]) for c in chains if c is not None)
-    skip = _first_to_keep(rows, ends)
-    sampled = from_chains([r[skip or 0 :] for r in rows], failures, interrupted=skip is None)
+    kept = _find_agreement(rows, ends).kept if {len(r) for r in rows} <= set(ends) else None
+    sampled = from_chains(kept or evened(rows), [len(r) for r in rows], failures, interrupted=kept is None)
     return assemble(model, data, method, run.seed, start, sampled, seconds)
+
+
+def _stops(counts: list[int], ends: tuple[int, ...]) -> list[int]:
+    """How many draws of each chain belong together, given how many there are: a chain at a goal may rest there."""
+    counts = [min(count, ends[-1]) for count in counts]
+    resting = [count in ends and count < max(counts) for count in counts]
+    others = min(count for count, rests in zip(counts, resting, strict=True) if not rests)
+    return [count if rests else others for count, rests in zip(counts, resting, strict=True)]
 
 
 def _find_or_load_start(
@@ -178,17 +186,21 @@ def _sample(
         for chain in chains:
             kept.restore(chain, settings.warmup)
     keep = _forget if kept is None else kept.keep
-    complete, ends = True, goals(settings)
+    ends = goals(settings)
+    traces = [chain.trace for chain in chains]
+    stops, resting = [0] * len(chains), frozenset[int]()
     try:
         for goal in (*looks(ends), *ends):
 
             def show(chains: list[Chain], goal: int = goal) -> None:
                 display.chains(chains, settings, max(goal, ends[0]))
 
-            run_chains(start.problem, chains, settings, settings.warmup + goal, show, executor, keep)
-            rows = _first_rows([chain.trace for chain in chains], goal)
+            awake = [chain for i, chain in enumerate(chains) if i not in resting]
+            stops = [stop if i in resting else goal for i, stop in enumerate(stops)]
+            run_chains(start.problem, awake, settings, settings.warmup + goal, show, executor, keep)
+            rows = _first_rows(traces, stops)
             if goal < ends[-1]:
-                draws = np.stack([r["draw"] for r in rows])
+                draws = np.stack([r["draw"] for r in evened(rows)])
                 finer = with_finer_steps(start, draws, settings.chains, early=goal not in ends)
                 if finer is not None:
                     display.say(
@@ -199,34 +211,39 @@ def _sample(
                     return _sample(*finer, settings, key, display, executor, kept)
             if goal not in ends:
                 continue
-            skip = _first_to_keep(rows, ends)
-            if skip is not None:
-                rows = [r[skip:] for r in rows]
+            found = _find_agreement(rows, ends)
+            if found.kept is not None:
                 break
-            display.say(f"after {goal} draws each, {disagreement(np.stack([r['draw'] for r in rows]))}: going on")
+            resting = found.resting
+            display.say(_going_on(rows, resting))
     except KeyboardInterrupt:
-        if kept is not None or not all(chain.trace.count for chain in chains):
+        if kept is not None or not all(trace.count for trace in traces):
             raise
-        complete = False
-        rows = _first_rows([chain.trace for chain in chains], goal)
+        rows = _first_rows(traces, _stops([min(goal, trace.count) for trace in traces], ends))
+        found = Found(None)
     failures = np.sum([c.warmup_failures for c in chains], axis=0)
-    return start, from_chains(rows, failures, interrupted=not complete)
+    made, complete = [len(r) for r in rows], found.kept is not None
+    return start, from_chains(found.kept or evened(rows), made, failures, interrupted=not complete)
 
 
-def _first_rows(traces: Sequence[Trace], most: int) -> list[np.ndarray]:
-    """As many rows of each chain as all of them have."""
-    count = min(most, *(trace.count for trace in traces))
-    return [trace.read()[:count] for trace in traces]
+def _first_rows(traces: Sequence[Trace], stops: Sequence[int]) -> list[np.ndarray]:
+    return [trace.read()[:stop] for trace, stop in zip(traces, stops, strict=True)]
 
 
-def _first_to_keep(rows: list[np.ndarray], ends: tuple[int, ...]) -> int | None:
-    """Which draw is the first to keep; None if it is not yet the end."""
-    count = len(rows[0])
-    if len(ends) == 1 or count not in ends:
-        return 0 if count == ends[-1] else None
-    draws, log_density = (np.stack([r[what] for r in rows]) for what in ("draw", "log_density"))
-    found = first_to_keep(draws, log_density, ends[0])
-    return 0 if found is None and count == ends[-1] else found
+def _find_agreement(rows: list[np.ndarray], ends: tuple[int, ...]) -> Found:
+    """Whether to stop; at the last goal in any case."""
+    at_the_end = max(map(len, rows)) == ends[-1]
+    if len(ends) == 1:
+        return Found(rows if at_the_end else None)
+    found = find_agreement(rows, ends[0])
+    return Found(evened(rows)) if at_the_end and found.kept is None else found
+
+
+def _going_on(rows: list[np.ndarray], resting: frozenset[int]) -> str:
+    """What to say at a goal that is not the end."""
+    awake = [own["draw"] for i, own in enumerate(rows) if i not in resting]
+    who = f"going on with {len(awake)} of {len(rows)} chains, for the others know their modes well"
+    return f"after {len(awake[0])} draws each, {disagreement(np.stack(awake))}: {who if resting else 'going on'}"
 
 
 def _forget(chain: Chain) -> None:

@@ -90,17 +90,21 @@ def run_pilots(
 ) -> Pilots:
     """Send out a chain from each start; there are no places if no start has a path on this grid."""
     quick = problem.with_solver(problem.solver.limited(_MOST_CUTS * problem.nodes.shape[1]))
-    modes = []
+    modes: list[Mode] = []
+    kept_to: list[tuple[Problem, Mode, Array]] = []
     for i, begin in enumerate(starts):
         say(f"climbing from start {i + 1} of {len(starts)}")
         own = jax.random.fold_in(key, i)
-        kept_to = None if begin.left is None else pinned(quick, begin.left)
-        mode = _climb(quick if kept_to is None else kept_to, begin.unconstrained, own)
-        if mode is not None and kept_to is not None:
-            say("a pilot chain that leaves one variable to its process")
-            mode = _at(quick, _lead(kept_to, mode, own, settings))
-        if mode is not None:
+        narrowed = None if begin.left is None else pinned(quick, begin.left)
+        mode = _climb(quick if narrowed is None else narrowed, begin.unconstrained, own)
+        if mode is not None and narrowed is not None:
+            kept_to.append((narrowed, mode, own))
+        elif mode is not None:
             modes.append(mode)
+    if kept_to:
+        say(f"{len(kept_to)} pilot chains that leave one variable each to its process")
+        ends = _lead(kept_to, settings)
+        modes += [mode for mode in (_at(quick, u) for u in ends) if mode is not None]
     if not modes:
         return Pilots([])
     say(f"{len(modes)} pilot chains: compiling the sampler")
@@ -132,11 +136,16 @@ def _at(problem: Problem, u: np.ndarray) -> Mode | None:
     return Mode(u, curvature(problem, u), height) if np.isfinite(height) else None
 
 
-def _lead(problem: Problem, mode: Mode, key: Array, settings: Lifted) -> np.ndarray:
-    """Where a chain ends after some blocks."""
-    (chain,) = start_chains(problem, [mode.frame()], [np.zeros(problem.size)], key, settings)
-    run_chains(problem, [chain], settings, _PINNED_BLOCKS * _BLOCK, lambda chains: None)
-    return np.asarray(_state(chain).unconstrained)
+def _lead(setting_out: list[tuple[Problem, Mode, Array]], settings: Lifted) -> list[np.ndarray]:
+    """Where chains end after some blocks, each on its own problem and with its own key."""
+    problems = [problem for problem, _, _ in setting_out]
+    chains = [
+        chain
+        for problem, mode, key in setting_out
+        for chain in start_chains(problem, [mode.frame()], [np.zeros(problem.size)], key, settings)
+    ]
+    run_chains(problems, chains, settings, _PINNED_BLOCKS * _BLOCK, lambda chains: None)
+    return [np.asarray(_state(chain).unconstrained) for chain in chains]
 
 
 def pinned(problem: Problem, left: int) -> Problem | None:
