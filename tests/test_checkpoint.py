@@ -7,6 +7,7 @@ import json
 import os
 import zipfile
 from concurrent.futures import Executor, Future
+from importlib import import_module
 
 import jax
 import numpy as np
@@ -15,6 +16,8 @@ import pytest
 import gpnode as gn
 from gpnode.files import read_arrays, write_arrays
 from gpnode.inference import checkpoint as checkpoints
+from gpnode.inference import enough
+from gpnode.inference.enough import Found, evened
 from gpnode.inference.start import find_start
 from small_problems import SETTINGS, decay_data, decay_model
 
@@ -108,6 +111,44 @@ def test_partial_results_open_at_any_time(tmp_path, whole):
     assert np.array_equal(some.unconstrained, whole.unconstrained[:, :drawn])
     assert not some.diagnose().converged
     assert "rate" in str(some)
+
+
+def resting_in_turn(rows, first_goal):
+    """The first chain rests after 10 draws, goes on after 14, rests again after 17; the run ends after 20."""
+    resting = {10: {0}, 12: {0}, 17: {0}}
+    longest = max(map(len, rows))
+    return Found(evened(rows) if longest == 20 else None, frozenset(resting.get(longest, ())))
+
+
+def drawn_so_far(folder):
+    """How many draws of each chain are in a checkpoint of a run that is to go on."""
+    try:
+        partial = gn.open_checkpoint(folder, decay_model(), decay_data())
+    except gn.CheckpointError:
+        return [0, 0]
+    assert partial.record["interrupted"]
+    assert partial.draws.sizes["draw"] == min(partial.record["draws_made"])
+    return partial.record["draws_made"]
+
+
+def test_a_run_whose_chains_rest_ends_with_the_same_bits(tmp_path, monkeypatch):
+    monkeypatch.setattr(enough, "FIRST_GOAL", 10)
+    # By import_module, for the package has the function under the module's name.
+    monkeypatch.setattr(import_module("gpnode.inference.fit"), "find_agreement", resting_in_turn)
+    open_ended = gn.Lifted(warmup=30, chains=2)
+    whole = gn.fit(decay_model(), decay_data(), method=open_ended, progress=False)
+    assert whole.record["draws_made"] == [17, 20]
+    assert whole.draws.sizes["draw"] == 17
+    assert "17 draws (of up to 20 made)" in str(whole)
+    made = [0, 0]
+    while made[0] == made[1]:  # until the second has gone on alone
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path, method=open_ended, executor=Inline(2))
+        made = drawn_so_far(tmp_path)
+    assert made[0] == 10
+    assert 10 < made[1] <= 14
+    assert same(run(tmp_path, method=open_ended), whole)
+    assert same(gn.open_checkpoint(tmp_path, decay_model(), decay_data()), whole)
 
 
 def test_laplace_keeps_its_start(tmp_path):

@@ -241,9 +241,10 @@ def _find_agreement(rows: list[np.ndarray], ends: tuple[int, ...]) -> Found:
 
 def _going_on(rows: list[np.ndarray], resting: frozenset[int]) -> str:
     """What to say at a goal that is not the end."""
-    awake = [own["draw"] for i, own in enumerate(rows) if i not in resting]
-    who = f"going on with {len(awake)} of {len(rows)} chains, for the others know their modes well"
-    return f"after {len(awake[0])} draws each, {disagreement(np.stack(awake))}: {who if resting else 'going on'}"
+    awake = [own for i, own in enumerate(rows) if i not in resting]
+    worst = disagreement(np.stack([own["draw"] for own in evened(awake)]))
+    some = f" with {len(awake)} of {len(rows)} chains, for the others know their modes well" if resting else ""
+    return f"after {max(map(len, awake))} draws each, {worst}: going on{some}"
 
 
 def _forget(chain: Chain) -> None:
