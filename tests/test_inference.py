@@ -12,14 +12,16 @@ import pytest
 
 import gpnode as gn
 from gpnode.inference import enough, gibbs, nuts
+from gpnode.inference.assembly import from_chains
 from gpnode.inference.chains import chunk, run_chains, start_chains
-from gpnode.inference.enough import Found, evened, find_agreement, goals
-from gpnode.inference.fit import _stops
+from gpnode.inference.enough import evened, find_agreement, goals
+from gpnode.inference.fit import _resting, _rows_so_far
 from gpnode.inference.frame import Frame
 from gpnode.inference.laplace import find_mode
 from gpnode.inference.nuts import NUTS
 from gpnode.inference.search import search
 from gpnode.inference.start import Start, disperse, find_start, frames_of
+from gpnode.inference.traces import MemoryTrace
 from gpnode.solvers import Status
 from gpnode.studies import glycolysis, predator_prey
 from small_problems import decay_data, decay_model
@@ -245,9 +247,9 @@ def as_chains(draws, log_density):
 def kept_from(shift, first_goal, lower=0.0):
     """Where to begin with chains of which the first coordinate is shifted; the density is lower by ``lower`` there."""
     found = find_agreement(as_chains(shifted(shift), -lower * (shift != 0)), first_goal)
-    if found.kept is None:
+    if not found.agreed:
         return None
-    (first,) = {int(own["number"][0]) for own in found.kept}
+    (first,) = {int(own["number"][0]) for own in found.rows}
     return first
 
 
@@ -277,7 +279,7 @@ def test_a_mode_visited_once_is_not_left_out():
     assert kept_from(late, 200, lower=0.5) == 0
     draws = shifted(late)
     draws[1:3, :240, 1] += np.linspace(3.0, 0.0, 240)  # another reason to leave the beginning out
-    assert find_agreement(as_chains(draws, -0.5 * (late != 0)), 200) == Found(None)
+    assert not find_agreement(as_chains(draws, -0.5 * (late != 0)), 200).agreed
 
 
 def test_chains_that_never_meet_go_on_until_they_can_be_called_modes():
@@ -288,27 +290,52 @@ def test_chains_that_never_meet_go_on_until_they_can_be_called_modes():
     assert kept_from(apart, 200) is None
 
 
+def apart_and_one_unsettled():
+    """Chains 0 and 2 in one mode, 1 and 3 in another, of which one has not settled."""
+    apart = np.repeat([0.0, 9.0, 0.0, 9.0], 2000).reshape(4, 2000)
+    apart[1] += np.linspace(0.0, 3.0, 2000)
+    return shifted(apart)
+
+
 def test_chains_whose_mode_is_known_well_rest_while_others_go_on():
     """They share no mode with the others, so what these find changes nothing for them."""
-    apart = np.repeat([0.0, 9.0, 0.0, 9.0], 2000).reshape(4, 2000)
-    apart[1] += np.linspace(0.0, 3.0, 2000)  # has not settled
-    rows = as_chains(shifted(apart), np.zeros((4, 2000)))
-    assert find_agreement(rows, 200) == Found(None, frozenset({0, 2}))
+    rows = as_chains(apart_and_one_unsettled(), np.zeros((4, 2000)))
+    found = find_agreement(rows, 200)
+    assert not found.agreed
+    assert found.resting == {0, 2}
     # Twice as long, the second half settled: that is what is kept of these two, and all of those that rested.
     longer = as_chains(shifted(np.full((4, 4000), 9.0), draws=4000), np.zeros((4, 4000)))
     longer[1]["draw"][:2000] = rows[1]["draw"]
     found = find_agreement([rows[0], longer[1], rows[2], longer[3]], 200)
-    assert [int(own["number"][0]) for own in found.kept] == [0, 2000, 0, 2000]
-    assert {len(own) for own in found.kept} == {2000}
-    assert np.array_equal(found.kept[0], rows[0])
+    assert found.agreed
+    assert [int(own["number"][0]) for own in found.rows] == [0, 2000, 0, 2000]
+    assert [len(own) for own in found.rows] == [2000] * 4
+
+
+def test_draws_before_a_chain_forgot_its_start_are_left_out_though_others_do_not_agree():
+    draws = apart_and_one_unsettled()
+    draws[0, :240, 1] += np.linspace(3.0, 0.0, 240)
+    found = find_agreement(as_chains(draws, np.zeros((4, 2000))), 200)
+    assert not found.agreed
+    assert found.resting == {0, 2}
+    assert [int(own["number"][0]) for own in found.rows] == [250, 0, 250, 0]
+
+
+def test_a_chain_that_has_just_come_elsewhere_does_not_rest():
+    """Whether it stays there, nobody knows; its partner waits for it."""
+    draws = apart_and_one_unsettled()
+    draws[0, -60:, 2] += 9.0
+    assert find_agreement(as_chains(draws, np.zeros((4, 2000))), 200).resting == frozenset()
 
 
 def test_chains_that_share_a_mode_do_not_rest_before_each_other():
-    """One of the first three went to the others' mode, which is not settled."""
+    """One of the first three went to the other's mode, which is not settled."""
     apart = np.repeat([0.0, 0.0, 0.0, 9.0], 2000).reshape(4, 2000)
     apart[0, 1000:] = 9.0
     apart[3] += np.linspace(0.0, 3.0, 2000)
-    assert find_agreement(as_chains(shifted(apart), np.zeros((4, 2000))), 200) == Found(None)
+    found = find_agreement(as_chains(shifted(apart), np.zeros((4, 2000))), 200)
+    assert not found.agreed
+    assert found.resting == frozenset()
 
 
 def test_rows_of_longer_chains_are_spread_over_them():
@@ -316,18 +343,47 @@ def test_rows_of_longer_chains_are_spread_over_them():
     assert [own.tolist() for own in evened([short, long])] == [list(range(10)), [0, 2, 5, 7, 10, 12, 15, 17, 20, 22]]
 
 
+def memory(count, level=0.0):
+    """A trace of independent draws around ``level``."""
+    trace = MemoryTrace()
+    trace.append(as_chains(np.random.default_rng(count).normal(level, size=(1, count, 2)), np.zeros((1, count)))[0])
+    return trace
+
+
 @pytest.mark.parametrize(
-    ("counts", "stops"),
+    ("counts", "resting", "stops"),
     [
-        ((700, 900), (700, 700)),  # under way to the first goal
-        ((1200, 1200), (1200, 1200)),
-        ((1000, 1300, 1250), (1000, 1250, 1250)),  # one rests
-        ((1000, 1000, 1400), (1000, 1000, 1400)),
-        ((5000, 5000), (4000, 4000)),  # more than is asked for
+        ((700, 900), (), (700, 700)),  # on their way to a goal
+        ((2000, 2100, 2400), (0,), (2000, 2100, 2100)),
+        ((5000, 5000), (), (4000, 4000)),  # more than is asked for
     ],
 )
-def test_draws_that_belong_together_in_a_checkpoint(counts, stops):
-    assert tuple(_stops(list(counts), (1000, 1200, 1400, 4000))) == stops
+def test_rows_so_far_are_equally_many_but_for_chains_that_rest(counts, resting, stops):
+    rows = _rows_so_far([memory(count) for count in counts], frozenset(resting), 4000)
+    assert tuple(map(len, rows)) == stops
+
+
+def test_who_rests_is_told_from_what_there_was_at_the_last_goal():
+    ends = (200, 2000, 2400, 2800)
+    unsettled = memory(2300)
+    unsettled.read()["draw"][:, 0] += np.linspace(9.0, 12.0, 2300)
+    assert _resting([memory(2000), memory(2000, 0.0), unsettled], ends) == {0, 1}
+    assert _resting([memory(2000), memory(2200, 0.0), memory(2300)], ends) == frozenset()  # the first is slow
+    assert _resting([memory(150), memory(100)], ends) == frozenset()
+
+
+def test_mixing_of_the_energy_is_told_from_all_draws():
+    """Successive ones of a thinned chain would look all but independent."""
+    rng = np.random.default_rng(0)
+    energy = np.zeros(8000)
+    for i in range(1, energy.size):
+        energy[i] = 0.95 * energy[i - 1] + rng.normal()
+    fields = [("draw", float, (1,)), ("energy", float), ("failure", int)]
+    chains = [np.zeros(size, dtype=fields) for size in (1000, 8000)]
+    chains[0]["energy"], chains[1]["energy"] = rng.normal(size=1000), energy
+    sampled = from_chains(chains, [1000, 8000], np.zeros(len(Status), dtype=int), interrupted=False)
+    assert sampled.stats["energy"].shape == (2, 1000)
+    assert sampled.details["e_bfmi"] == pytest.approx(0.1, abs=0.02)
 
 
 def untuned() -> gibbs.State:

@@ -104,6 +104,19 @@ def test_a_linear_surface_is_followed_exactly():
     assert means == pytest.approx(-cov @ np.array([1.0, -2.0]) * 1e8 * 0.3, abs=4 * np.sqrt(cov.max() / 3000))
 
 
+@pytest.mark.parametrize("steepest", [1e2, 1e5, 1e9])
+def test_steep_surfaces_are_whitened_exactly(steepest):
+    """Paths that run apart make slopes whose metric is singular to machine precision."""
+    rng = np.random.default_rng(0)
+    left, right = (np.linalg.qr(rng.normal(size=(n, 8)))[0] for n in (30, 8))
+    sizes = np.geomspace(0.1, steepest, 8)
+    whitener, log_det = lifted._whiten(jnp.asarray(left * sizes @ right.T))
+    # In its own axes, where products do not lose digits.
+    rotated = np.asarray(whitener) @ right
+    assert np.abs(rotated * (1.0 + sizes**2) @ rotated.T - np.eye(8)).max() < 1e-15 * steepest + 1e-9
+    assert float(log_det) == pytest.approx(np.log1p(sizes**2).sum(), rel=1e-9)
+
+
 def test_a_step_can_be_retraced():
     surface = surface_of(banana, no_excess)
     point = surface.point(jnp.array([0.3, 0.4]))

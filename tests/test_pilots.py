@@ -9,7 +9,8 @@ import pytest
 
 import gpnode as gn
 from gpnode.evaluation import log_density
-from gpnode.inference.chains import Chain
+from gpnode.inference.chains import Chain, run_chains, start_chains
+from gpnode.inference.laplace import Mode
 from gpnode.inference.pilots import Pilots, Place, _by_place, pinned, run_pilots
 from gpnode.inference.search import Candidate
 from gpnode.inference.start import disperse, find_start, frames_of
@@ -62,12 +63,36 @@ def test_a_start_far_below_the_others_is_left_behind(unexplained, short, monkeyp
     assert np.array_equal(place.ends, [good])
 
 
-def test_a_pinned_problem_has_another_prior_of_length_scales_alone():
+@pytest.fixture(scope="module")
+def decaying() -> tuple[gn.KnownForm, gn.Observations]:
+    """Two variables, each of which may be left to its process."""
     t = np.linspace(0.0, 5.0, 12)
     data = gn.Observations({"x": (t, np.exp(-t)), "y": (t, np.exp(-2 * t))})
-    field = gn.KnownForm(
+    return gn.KnownForm(
         ["x", "y"], lambda t, x, p: {"x": -p.k * x.x, "y": -2.0 * p.k * x.y}, {"k": gn.LogNormal(0, 1)}
-    )
+    ), data
+
+
+def test_chains_on_problems_of_their_own_run_side_by_side(decaying):
+    problem = gn.bind(gn.Model(decaying[0]), decaying[1]).with_steps()
+    problems = [pinned(problem, left) for left in (0, 1)]
+    settings = gn.Lifted(warmup=20, chains=1)
+    frame = Mode(np.zeros(problem.size), np.eye(problem.size), 0.0).frame()
+
+    def begun(own):
+        return start_chains(own, [frame], [np.zeros(problem.size)], jax.random.key(0), settings)
+
+    together = [chain for own in problems for chain in begun(own)]
+    run_chains(problems, together, settings, 25, lambda chains: None)
+    for own, chain in zip(problems, together, strict=True):
+        (alone,) = begun(own)
+        run_chains(own, [alone], settings, 25, lambda chains: None)
+        assert np.array_equal(alone.trace.read()["draw"], chain.trace.read()["draw"])
+    assert not np.array_equal(together[0].trace.read()["draw"], together[1].trace.read()["draw"])
+
+
+def test_a_pinned_problem_has_another_prior_of_length_scales_alone(decaying):
+    field, data = decaying
     problem = gn.bind(gn.Model(field), data)
     other = pinned(problem, 1)
     assert [p.name for p in other.layout.parameters] == [p.name for p in problem.layout.parameters]

@@ -47,7 +47,9 @@ def agree(draws: np.ndarray) -> bool:
 
 
 def disagreement(draws: np.ndarray) -> str:
-    """How far chains of draws (chains, draws, size) are from agreeing, where they are worst."""
+    """How far chains of draws (chains, draws, size), or halves of a single one, are from agreeing where it is worst."""
+    if len(draws) == 1:
+        draws = np.stack(np.split(draws[0, : draws.shape[1] // 2 * 2], 2))
     values = np.moveaxis(draws, -1, 0)
     rhat, bulk, tail = max(map(rank_rhat, values)), min(map(bulk_ess, values)), min(map(tail_ess, values))
     return f"R-hat is {rhat:.3f}, effective draws are {bulk:.0f} in the bulk and {tail:.0f} in the tails"

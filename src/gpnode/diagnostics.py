@@ -106,7 +106,8 @@ def _sample_checks(posterior: Posterior) -> list[Check]:
     scores = np.concatenate([geweke(v).ravel() for v, _ in parts])
     drifting = float(np.mean(~(np.abs(scores) <= 2.0)))  # NaN counts as drift
     fraction = float(diverging.mean())
-    method, draws = posterior.record["method"], 2 * posterior.draws.sizes["draw"]
+    method = posterior.record["method"]
+    draws = 2 * max(posterior.record.get("draws_made", [posterior.draws.sizes["draw"]]))
     more = f"Run longer: method={'NUTS' if method == 'nuts' else 'Lifted'}(draws={draws})."
     chains = posterior.draws.sizes["chain"]
     within = ", within each mode" if apart else ""
@@ -122,7 +123,8 @@ def _sample_checks(posterior: Posterior) -> list[Check]:
             "enough independent draws",
             bulk >= ESS_LIMIT and tail >= ESS_LIMIT,
             f"smallest effective sample size {bulk:.0f} in the bulk ({at_bulk}), {tail:.0f} in the tails ({at_tail})"
-            f"{within}, limit {ESS_LIMIT}; one draw in {size / max(bulk, 1.0):.0f} is independent where it is slowest",
+            f"{within}, limit {ESS_LIMIT}; one in {size / max(bulk, 1.0):.0f} of the draws kept is independent where "
+            "it is slowest",
             more,
         ),
         Check(
@@ -174,7 +176,8 @@ def _modes_checks(modes: Modes) -> list[Check]:
 
 def _nuts_checks(posterior: Posterior) -> list[Check]:
     deep = float((posterior.stats["tree_depth"] >= posterior.record["settings"]["max_depth"]).mean())
-    mixing = e_bfmi(posterior.stats["energy"].to_numpy())
+    # Files of earlier versions lack it; their draws are all there.
+    mixing = posterior.record.get("e_bfmi", e_bfmi(posterior.stats["energy"].to_numpy()))
     return [
         Check(
             "paths long enough",

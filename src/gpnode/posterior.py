@@ -150,6 +150,7 @@ class Posterior:
             draws=_renumbered(self.draws.isel(where)),
             stats=_renumbered(self.stats.isel(where)),
             unconstrained=self.unconstrained[chain, draw],
+            record={key: value for key, value in self.record.items() if key != "draws_made"},  # by other chains
         )
 
     def diagnose(self) -> Verdict:

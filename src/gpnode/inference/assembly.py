@@ -17,7 +17,7 @@ import xarray as xr
 from jax import Array
 
 from ..binding import fingerprint
-from ..convergence import pareto_k
+from ..convergence import e_bfmi, pareto_k
 from ..data import Observations
 from ..evaluation import log_densities, report_draws
 from ..likelihood import RELATIVE_JITTER
@@ -26,6 +26,7 @@ from ..posterior import Posterior, spread_out
 from ..problem import Problem
 from ..solvers import Status
 from ..storage import FORMAT
+from .enough import evened
 from .gibbs import Lifted
 from .nuts import NUTS
 from .start import ACCURACY_DRAWS, Start, solver_errors
@@ -69,18 +70,21 @@ class Sampled:
 
 
 def from_chains(rows: list[np.ndarray], made: list[int], warmup_failures: np.ndarray, interrupted: bool) -> Sampled:
-    """What chains left behind: ``rows`` (draws,) that are kept of each, how many it ``made``, and counts of the
-    warm-up's steps by status.
+    """What chains left behind: ``rows`` of each, of which equally many are kept, how many it ``made`` before any
+    were left out, and counts of the warm-up's steps by status.
     """
-    names = [n for n in rows[0].dtype.names or () if n != "draw"]
-    stats = xr.Dataset({n: (("chain", "draw"), np.stack([r[n] for r in rows])) for n in names})
-    details = {
-        "solver_failures": _count_failures(stats["failure"].to_numpy()),
+    kept = evened(rows)
+    names = [n for n in kept[0].dtype.names or () if n != "draw"]
+    stats = xr.Dataset({n: (("chain", "draw"), np.stack([r[n] for r in kept])) for n in names})
+    details: dict[str, Any] = {
+        "solver_failures": _count_failures(np.concatenate([r["failure"] for r in rows])),
         "warmup_failures": _named_failures(warmup_failures),
         "draws_made": made,
         "interrupted": interrupted,
     }
-    return Sampled(np.stack([r["draw"] for r in rows]), stats, details)
+    if "energy" in names:  # compares successive draws, and so must see all of them
+        details["e_bfmi"] = min(e_bfmi(r["energy"][None]) for r in rows)
+    return Sampled(np.stack([r["draw"] for r in kept]), stats, details)
 
 
 def from_laplace(start: Start, settings: Laplace, key: Array) -> Sampled:

@@ -19,13 +19,14 @@ _LEFT_OUT = (0.0, 0.125, 0.25, 0.5)  # parts of a run
 
 
 class Found(NamedTuple):
-    """Whether to stop at a goal.
+    """Whether to stop at a goal, and with what.
 
-    ``kept`` are the rows (draws,) to keep of each chain, equally many, or None if the chains do not agree. Those that
-    are in ``resting``, by index, need not go on all the same: what they have been to is known well.
+    ``rows`` are those to keep of each chain, without any from before it had forgotten where it began; longer chains
+    have more. Chains in ``resting``, by index, need not go on if the others must: what they have been to is known well.
     """
 
-    kept: list[np.ndarray] | None
+    agreed: bool
+    rows: list[np.ndarray]
     resting: frozenset[int] = frozenset()
 
 
@@ -52,28 +53,33 @@ def find_agreement(rows: list[np.ndarray], first_goal: int) -> Found:
 
     Where all draws do not, those before chains had forgotten where they began may be the reason: at most half
     are left out for that, but never all of a mode. In a run several times as long as the first goal, agreement
-    within modes is enough. Those of chains that share no mode with others may take their own time.
+    within modes is enough, and chains that share no mode with others may have a length of their own.
     """
-    even = evened(rows)
-    draws, log_density = _arrays(even)
+    draws, log_density = _arrays(evened(rows))
     if agree(draws):
-        return Found(even)
+        return Found(True, rows)
     modes = find_modes(draws, log_density)
     count = draws.shape[1]
     if modes.count == 1:
         skip = next((s for s in _skips(count)[1:] if agree(draws[:, s:])), None)
-        return Found(None if skip is None else [own[skip:] for own in even])
+        return Found(skip is not None, _late(rows, [(skip or 0) / count] * len(rows)))
     if count < _MODES_FROM * first_goal:
-        return Found(None)
+        return Found(False, rows)
     skips = {group: _first_to_keep(group, modes, draws) for group in _groups(modes.labels)}
-    resting = frozenset(chain for group, skip in skips.items() if skip is not None for chain in group)
-    if len(resting) < len(rows):
-        return Found(None, resting)
-    first = {chain: skip / count for group, skip in skips.items() if skip is not None for chain in group}
-    kept = evened([own[int(first[i] * len(own)) :] for i, own in enumerate(rows)])
-    draws, log_density = _arrays(kept)
+    kept = _late(rows, [(skips[group] or 0) / count for i in range(len(rows)) for group in skips if i in group])
+    if None in skips.values():
+        settled = [group for group, skip in skips.items() if skip is not None]
+        # A chain that has just come to a place that cannot be judged yet must show whether it stays.
+        there = [group for group in settled if np.isin(modes.labels[group, -1], modes.main).all()]
+        return Found(False, kept, frozenset(chain for group in there for chain in group))
+    draws, log_density = _arrays(evened(kept))
     late = find_modes(draws, log_density)
-    return Found(kept if all(agree(late.of(draws, mode)) for mode in late.main) else None)
+    return Found(all(agree(late.of(draws, mode)) for mode in late.main), kept)
+
+
+def _late(rows: list[np.ndarray], parts: list[float]) -> list[np.ndarray]:
+    """Without the first ``parts`` of each chain."""
+    return [own[int(part * len(own)) :] for own, part in zip(rows, parts, strict=True)]
 
 
 def _arrays(rows: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -135,20 +135,28 @@ def open_checkpoint(folder: str | Path, model: Model, data: Observations) -> Pos
             f"the run in {folder} has no draws yet: {done} of {method.warmup} steps of the warm-up are done."
         )
     traces = [c[1] for c in chains if c is not None]
-    rows = _first_rows(traces, _stops([trace.count for trace in traces], ends))
+    rows = _rows_so_far(traces, _resting(traces, ends), ends[-1])
     failures = np.sum([c[0]["warmup_failures"] for c in chains if c is not None], axis=0)
     seconds = sum(float(c[0]["seconds"]) for c in chains if c is not None)
-    kept = _find_agreement(rows, ends).kept if {len(r) for r in rows} <= set(ends) else None
-    sampled = from_chains(kept or evened(rows), [len(r) for r in rows], failures, interrupted=kept is None)
+    at_a_goal = max(map(len, rows)) in ends
+    found = _find_agreement(rows, ends) if at_a_goal else Found(False, rows)
+    sampled = from_chains(found.rows, [len(r) for r in rows], failures, interrupted=not found.agreed)
     return assemble(model, data, method, run.seed, start, sampled, seconds)
 
 
-def _stops(counts: list[int], ends: tuple[int, ...]) -> list[int]:
-    """How many draws of each chain belong together, given how many there are: a chain at a goal may rest there."""
-    counts = [min(count, ends[-1]) for count in counts]
-    resting = [count in ends and count < max(counts) for count in counts]
-    others = min(count for count, rests in zip(counts, resting, strict=True) if not rests)
-    return [count if rests else others for count, rests in zip(counts, resting, strict=True)]
+def _resting(traces: Sequence[Trace], ends: tuple[int, ...]) -> frozenset[int]:
+    """Which chains rested since the last goal that some have passed."""
+    passed = [end for end in ends if end < max(trace.count for trace in traces)]
+    if not passed or len({trace.count for trace in traces}) == 1:
+        return frozenset()
+    return find_agreement([trace.read()[: passed[-1]] for trace in traces], ends[0]).resting
+
+
+def _rows_so_far(traces: Sequence[Trace], resting: frozenset[int], most: int) -> list[np.ndarray]:
+    """Rows of each chain, equally many but for those that rest, and at most so many."""
+    others = min(trace.count for i, trace in enumerate(traces) if i not in resting)
+    stops = [trace.count if i in resting else others for i, trace in enumerate(traces)]
+    return _first_rows(traces, [min(stop, most) for stop in stops])
 
 
 def _find_or_load_start(
@@ -192,8 +200,8 @@ def _sample(
     try:
         for goal in (*looks(ends), *ends):
 
-            def show(chains: list[Chain], goal: int = goal) -> None:
-                display.chains(chains, settings, max(goal, ends[0]))
+            def show(_: list[Chain], goal: int = goal, resting: frozenset[int] = resting) -> None:
+                display.chains(chains, settings, max(goal, ends[0]), resting)
 
             awake = [chain for i, chain in enumerate(chains) if i not in resting]
             stops = [stop if i in resting else goal for i, stop in enumerate(stops)]
@@ -212,18 +220,17 @@ def _sample(
             if goal not in ends:
                 continue
             found = _find_agreement(rows, ends)
-            if found.kept is not None:
+            if found.agreed:
                 break
             resting = found.resting
             display.say(_going_on(rows, resting))
     except KeyboardInterrupt:
         if kept is not None or not all(trace.count for trace in traces):
             raise
-        rows = _first_rows(traces, _stops([min(goal, trace.count) for trace in traces], ends))
-        found = Found(None)
+        rows = _rows_so_far(traces, resting, goal)
+        found = Found(False, rows)
     failures = np.sum([c.warmup_failures for c in chains], axis=0)
-    made, complete = [len(r) for r in rows], found.kept is not None
-    return start, from_chains(found.kept or evened(rows), made, failures, interrupted=not complete)
+    return start, from_chains(found.rows, [len(r) for r in rows], failures, interrupted=not found.agreed)
 
 
 def _first_rows(traces: Sequence[Trace], stops: Sequence[int]) -> list[np.ndarray]:
@@ -231,12 +238,12 @@ def _first_rows(traces: Sequence[Trace], stops: Sequence[int]) -> list[np.ndarra
 
 
 def _find_agreement(rows: list[np.ndarray], ends: tuple[int, ...]) -> Found:
-    """Whether to stop; at the last goal in any case."""
+    """Whether to stop at a goal; at the last one in any case."""
     at_the_end = max(map(len, rows)) == ends[-1]
     if len(ends) == 1:
-        return Found(rows if at_the_end else None)
+        return Found(at_the_end, rows)
     found = find_agreement(rows, ends[0])
-    return Found(evened(rows)) if at_the_end and found.kept is None else found
+    return found._replace(agreed=found.agreed or at_the_end)
 
 
 def _going_on(rows: list[np.ndarray], resting: frozenset[int]) -> str:

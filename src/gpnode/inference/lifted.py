@@ -26,6 +26,7 @@ _MOST_ITERATIONS = 12
 _SHORT, _LOST = 1.0, 1e7  # steps of Newton's method after which it ends: with success or without
 # Distances, in units of the posterior's own width. The way back need only show that it leads to the same place.
 _SOLVED, _FOUND_BACK, _RETURNED = 1e-6, 1e-4, 1e-3
+_ROUNDER = 1e-14  # of the sum of the metric's eigenvalues: more than the rounding errors in it
 
 
 class Local(NamedTuple):
@@ -121,9 +122,13 @@ def _whiten(slope: Array) -> tuple[Array, Array]:
     """W with W (1 + slope' slope) W' = 1, and the log determinant of what is whitened.
 
     By Cholesky's factorisation, twice: the second time of what the first has made all but the identity. That is as
-    exact as an orthogonal decomposition of the slope.
+    exact as an orthogonal decomposition of the slope. Where the slope is so steep that the metric is singular to
+    machine precision, the first is of a rounder one.
     """
-    rough = factorise(jnp.eye(slope.shape[1]) + slope.T @ slope)
+    metric = jnp.eye(slope.shape[1]) + slope.T @ slope
+    rough = factorise(metric)
+    rounder = jnp.trace(metric) * _ROUNDER * jnp.eye(slope.shape[1])
+    rough = jax.lax.cond(jnp.isfinite(rough.log_det), lambda: rough, lambda: factorise(metric + rounder))
     nearly = slope @ rough.whitener.T
     rest = factorise(rough.whitener @ rough.whitener.T + nearly.T @ nearly)
     return rest.whitener @ rough.whitener, rough.log_det + rest.log_det

@@ -134,7 +134,7 @@ class _Quiet(Display):
     def say(self, what: str) -> None:
         self._halt.check()
 
-    def chains(self, chains: list[Chain], settings: Sampler, draws: int) -> None:
+    def chains(self, chains: list[Chain], settings: Sampler, draws: int, resting: frozenset[int] = frozenset()) -> None:
         self._halt.check()
 
 

@@ -61,13 +61,14 @@ class Display:
         if self._plain:
             self._line(what)
 
-    def chains(self, chains: list[Chain], settings: Sampler, draws: int) -> None:
-        """Show how far the chains are on their way to ``draws`` draws each."""
-        total = (settings.warmup + draws) * len(chains)
+    def chains(self, chains: list[Chain], settings: Sampler, draws: int, resting: frozenset[int] = frozenset()) -> None:
+        """Show how far chains that are not ``resting``, by index, are on their way to ``draws`` draws each."""
+        goal = settings.warmup + draws
+        total = sum(c.done if i in resting else goal for i, c in enumerate(chains))
         done = sum(c.done for c in chains)
         warming = any(c.done < settings.warmup for c in chains)
         stage = "warming up" if warming else "sampling"
-        note = self._note(chains)
+        note = self._note(chains, [c for i, c in enumerate(chains) if i not in resting])
         self._bar.update(self._task, description=stage, completed=done, total=total, note=note)
         now = time.perf_counter()
         # The first chunks wait for the compiler, and tell nothing about the rest.
@@ -91,13 +92,14 @@ class Display:
             return ""
         return f", about {(now - since) * (total - done) / (done - before):.0f} s left"
 
-    def _note(self, chains: list[Chain]) -> str:
+    def _note(self, chains: list[Chain], awake: list[Chain]) -> str:
         divergent = sum(c.divergences for c in chains)
-        fewest = min(c.trace.count for c in chains)
+        compared = awake if len(awake) > 1 else chains
+        fewest = min(c.trace.count for c in compared)
         now = time.perf_counter()
         if fewest >= _ENOUGH and now - self._last_rhat > _RHAT_EVERY:
             some = np.linspace(0, fewest - 1, min(fewest, _MOST_FOR_RHAT)).astype(int)
-            draws = np.stack([c.trace.read()["draw"][some] for c in chains])
+            draws = np.stack([c.trace.read()["draw"][some] for c in compared])
             self._rhat = max(rank_rhat(draws[:, :, i]) for i in range(draws.shape[2]))
             self._last_rhat = time.perf_counter()
         rhat = "" if self._rhat is None else f", worst R-hat {self._rhat:.3f}"
