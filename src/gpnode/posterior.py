@@ -56,7 +56,7 @@ class Posterior:
     data
         The measurements.
     record
-        Method, settings, seed, counts of failed solves, versions and the model's description.
+        Method, settings, seed, draws made by each chain, counts of failed solves, versions and the model's description.
     model, problem
         What the draws came from; None if the posterior was loaded without its model.
     """

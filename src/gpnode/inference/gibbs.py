@@ -48,6 +48,7 @@ class Lifted:
     """Settings of the default sampler. Step sizes find themselves while warming up.
 
     ``draws`` per chain are kept; by default 1000, and up to forty times as many while chains do not agree.
+    Of chains that had to be longer than others, draws are thinned to equally many.
     Where the search finds several modes they share the ``chains``, two at least in each, so that there may be more;
     where equations alone cannot follow the data, so do the places, three at most, in which short pilot chains ended.
     """

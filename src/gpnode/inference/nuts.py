@@ -25,6 +25,7 @@ class NUTS:
     """Settings of the No-U-Turn sampler.
 
     ``draws`` per chain are kept; by default 1000, and up to forty times as many while chains do not agree.
+    Of chains that had to be longer than others, draws are thinned to equally many.
     Where the search finds several modes they share the ``chains``, two at least in each.
     A larger ``target_accept`` means smaller steps: fewer divergences, more work.
     """
