@@ -356,37 +356,17 @@ def test_chains_are_sent_to_a_mode_that_they_seldom_come_to():
     assert all(abs(there[0] - 9.0) < 4.0 for there in found.sent.values())
     assert found.unguided == {0: 2000, 1: 2000}
     # What they draw there takes the place of what there was: the part of time spent there stays as it was.
-    after = find_agreement(gone_on(rows, 9.0), 200, found.unguided)
-    assert after.agreed
-    there = [own["draw"][:, 0] > 4.5 for own in after.rows[:2]]
-    assert [int(part.sum()) for part in there] == pytest.approx([600, 0], abs=5)  # some are taken for the other's
-    assert np.mean(after.rows[0]["number"][:600] >= 2000) > 0.8
-    assert [len(own) for own in after.rows] == [2000] * 4
-
-
-def gone_on(rows, *levels):
-    """The first two chains for as long again, at one level after the other; the others have rested."""
-    apart = np.repeat(levels, 2000 // len(levels))
-    more = as_chains(np.random.default_rng(1).normal(size=(2, 2000, 3)), np.zeros((2, 2000)))
+    levels = np.repeat([9.0, 9.0, 30.0, 30.0], 2000).reshape(4, 2000)
+    more = as_chains(np.random.default_rng(1).permuted(shifted(levels), axis=1), np.zeros((4, 2000)))
     for own in more:
         own["number"] += 2000
-        own["draw"][:, 0] += apart
-    return [*(np.concatenate([rows[i], more[i]]) for i in (0, 1)), *rows[2:]]
-
-
-def test_a_mode_found_by_chains_that_were_sent_is_not_left_out():
-    rows = seldom_visited()
-    found = find_agreement(rows, 200)
-    after = find_agreement(gone_on(rows, 9.0, 18.0), 200, found.unguided)
-    assert not after.agreed
-
-
-def test_chains_that_were_sent_do_not_agree_because_of_that():
-    """Together they look like one mode, but not by their own ways."""
-    together = as_chains(shifted(np.zeros((4, 2000))), np.zeros((4, 2000)))
-    found = find_agreement(together, 200, {0: 1000})
-    assert not found.agreed
-    assert [len(own) for own in found.rows] == [1000, 2000, 2000, 2000]
+    longer = [np.concatenate(pair) for pair in zip(rows, more, strict=True)]
+    found = find_agreement(longer, 200, found.unguided)
+    assert found.agreed
+    there = [own["draw"][:, 0] > 4.5 for own in found.rows[:2]]
+    assert [int(part.sum()) for part in there] == pytest.approx([600, 0], abs=5)  # some are taken for the other's
+    assert np.mean(found.rows[0]["number"][:600] >= 2000) > 0.8
+    assert [len(own) for own in found.rows] == [2000, 2000, 4000, 4000]
 
 
 def test_chains_that_come_and_go_are_not_sent():

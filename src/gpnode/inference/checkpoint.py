@@ -176,7 +176,6 @@ class Checkpoint:
             chain.warmup_failures = arrays["warmup_failures"].copy()
             chain.divergences = int(arrays["divergences"])
             chain.done, chain.seconds = int(arrays["done"]), float(arrays["seconds"])
-            chain.unguided = unguided_of(arrays)
 
     def keep(self, chain: Chain) -> None:
         """Record where a chain is, after its draws have been written."""
@@ -254,12 +253,6 @@ def read_chain(folder: Path, index: int, warmup: int) -> tuple[dict[str, np.ndar
     trace = FileTrace(folder / f"chain-{index}.draws", dtype if count else None, count, checksum)
     trace.check()
     return arrays, trace
-
-
-def unguided_of(arrays: dict[str, np.ndarray]) -> int | None:
-    """Of what is kept of a chain: how many draws it made before it was guided; None if it was not."""
-    count = int(arrays.get("unguided", -1))
-    return None if count < 0 else count
 
 
 def _pack(state: State) -> dict[str, np.ndarray]:

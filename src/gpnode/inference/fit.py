@@ -21,11 +21,10 @@ from ..threads import one_blas_thread
 from . import interrupts
 from .assembly import Laplace, Method, Sampled, assemble, from_chains, from_laplace
 from .chains import Chain, Sampler, run_chains, start_chains
-from .checkpoint import Checkpoint, check_same, load_start, new_run, read_chain, read_run, unguided_of
+from .checkpoint import Checkpoint, check_same, load_start, new_run, read_chain, read_run
 from .enough import Found, evened, find_agreement, goals, looks
 from .executors import ExecutorChoice
 from .gibbs import Lifted
-from .guide import by_themselves
 from .nuts import NUTS
 from .progress import Display
 from .start import Start, disperse, find_start, frames_of, with_finer_steps
@@ -136,13 +135,13 @@ def open_checkpoint(folder: str | Path, model: Model, data: Observations) -> Pos
             f"the run in {folder} has no draws yet: {done} of {method.warmup} steps of the warm-up are done."
         )
     traces = [c[1] for c in chains if c is not None]
-    noted = [unguided_of(c[0]) for c in chains if c is not None]
-    unguided = {i: count for i, count in enumerate(noted) if count is not None}
+    noted = [int(c[0].get("unguided", -1)) for c in chains if c is not None]
+    unguided = {i: count for i, count in enumerate(noted) if count >= 0}
     rows = _rows_so_far(traces, _resting(traces, ends, unguided), ends[-1])
     failures = np.sum([c[0]["warmup_failures"] for c in chains if c is not None], axis=0)
     seconds = sum(float(c[0]["seconds"]) for c in chains if c is not None)
     at_a_goal = max(map(len, rows)) in ends
-    found = _find_agreement(rows, ends, unguided) if at_a_goal else Found(False, by_themselves(rows, unguided))
+    found = _find_agreement(rows, ends, unguided) if at_a_goal else Found(False, rows)
     sampled = from_chains(found.rows, [len(r) for r in rows], failures, interrupted=not found.agreed)
     return assemble(model, data, method, run.seed, start, sampled, seconds)
 
@@ -199,9 +198,7 @@ def _sample(
     keep = _forget if kept is None else kept.keep
     ends = goals(settings)
     traces = [chain.trace for chain in chains]
-    stops, resting = [0] * len(chains), frozenset[int]()
-    # With a number of draws to make, chains are not sent anywhere, but they may have been before that was asked for.
-    unguided: Mapping[int, int] = _unguided(chains) if len(ends) == 1 else {}
+    stops, resting, unguided = [0] * len(chains), frozenset[int](), dict[int, int]()
     try:
         for goal in (*looks(ends), *ends):
 
@@ -227,16 +224,16 @@ def _sample(
             found = _find_agreement(rows, ends, unguided)
             if found.agreed:
                 break
-            if not isinstance(settings, Lifted):
-                found = found._replace(sent={}, unguided={})
-            resting, unguided = found.resting, found.unguided
-            _send(chains, found, stops)
+            resting = found.resting
+            if isinstance(settings, Lifted):
+                unguided = dict(found.unguided)
+                _send(chains, found, settings.warmup + goal)
             display.say(_going_on(rows, found))
     except KeyboardInterrupt:
         if kept is not None or not all(trace.count for trace in traces):
             raise
         rows = _rows_so_far(traces, resting, goal)
-        found = Found(False, by_themselves(rows, unguided))
+        found = Found(False, rows)
     failures = np.sum([c.warmup_failures for c in chains], axis=0)
     return start, from_chains(found.rows, [len(r) for r in rows], failures, interrupted=not found.agreed)
 
@@ -249,22 +246,18 @@ def _find_agreement(rows: list[np.ndarray], ends: tuple[int, ...], unguided: Map
     """Whether to stop at a goal; at the last one in any case."""
     at_the_end = max(map(len, rows)) == ends[-1]
     if len(ends) == 1:
-        return Found(at_the_end, by_themselves(rows, unguided))
+        return Found(at_the_end, rows)
     found = find_agreement(rows, ends[0], unguided)
     return found._replace(agreed=found.agreed or at_the_end)
 
 
-def _send(chains: list[Chain], found: Found, stops: list[int]) -> None:
+def _send(chains: list[Chain], found: Found, steps: int) -> None:
     """Let chains go on from where they are sent, unless they have done so before a run was resumed."""
     for i, count in found.unguided.items():
         chains[i].unguided = count
     for i, there in found.sent.items():
-        if chains[i].trace.count == stops[i]:
+        if chains[i].done == steps:
             chains[i].send(there)
-
-
-def _unguided(chains: list[Chain]) -> dict[int, int]:
-    return {i: chain.unguided for i, chain in enumerate(chains) if chain.unguided is not None}
 
 
 def _going_on(rows: list[np.ndarray], found: Found) -> str:
