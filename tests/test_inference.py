@@ -338,50 +338,6 @@ def test_chains_that_share_a_mode_do_not_rest_before_each_other():
     assert found.resting == frozenset()
 
 
-def seldom_visited():
-    """Chains 2 and 3 are far from the others, of which the first began in a mode that it left for good."""
-    apart = np.repeat([0.0, 0.0, 30.0, 30.0], 2000).reshape(4, 2000)
-    apart[0, :600] = 9.0
-    draws = shifted(apart)
-    draws[0, :600] = np.repeat(draws[0, :600:6], 6, axis=0)  # a hundred of them are independent
-    return as_chains(draws, np.zeros((4, 2000)))
-
-
-def test_chains_are_sent_to_a_mode_that_they_seldom_come_to():
-    rows = seldom_visited()
-    found = find_agreement(rows, 200)
-    assert not found.agreed
-    assert found.resting == {2, 3}
-    assert set(found.sent) == {0, 1}
-    assert all(abs(there[0] - 9.0) < 4.0 for there in found.sent.values())
-    assert found.unguided == {0: 2000, 1: 2000}
-    # What they draw there takes the place of what there was: the part of time spent there stays as it was.
-    levels = np.repeat([9.0, 9.0, 30.0, 30.0], 2000).reshape(4, 2000)
-    more = as_chains(np.random.default_rng(1).permuted(shifted(levels), axis=1), np.zeros((4, 2000)))
-    for own in more:
-        own["number"] += 2000
-    longer = [np.concatenate(pair) for pair in zip(rows, more, strict=True)]
-    found = find_agreement(longer, 200, found.unguided)
-    assert found.agreed
-    there = [own["draw"][:, 0] > 4.5 for own in found.rows[:2]]
-    assert [int(part.sum()) for part in there] == pytest.approx([600, 0], abs=5)  # some are taken for the other's
-    assert np.mean(found.rows[0]["number"][:600] >= 2000) > 0.8
-    assert [len(own) for own in found.rows] == [2000, 2000, 4000, 4000]
-
-
-def test_chains_that_come_and_go_are_not_sent():
-    """They will come there again, and the time they spend there tells the weight of the mode."""
-    apart = np.repeat([0.0, 0.0, 30.0, 30.0], 4000).reshape(4, 4000)
-    apart[0] = np.where(np.arange(4000) % 400 < 120, 9.0, 0.0)
-    apart[1] = np.where(np.arange(4000) % 800 < 120, 9.0, 0.0)
-    draws = shifted(apart, draws=4000)
-    draws[:2, :, 1] = np.where(apart[:2] > 4.5, np.repeat(draws[:2, ::40, 1], 40, axis=1), draws[:2, :, 1])
-    found = find_agreement(as_chains(draws, np.zeros((4, 4000))), 200)
-    assert not found.agreed
-    assert found.resting == {2, 3}
-    assert not found.sent
-
-
 def test_rows_of_longer_chains_are_spread_over_them():
     short, long = np.arange(10), np.arange(25)
     assert [own.tolist() for own in evened([short, long])] == [list(range(10)), [0, 2, 5, 7, 10, 12, 15, 17, 20, 22]]
@@ -411,9 +367,9 @@ def test_who_rests_is_told_from_what_there_was_at_the_last_goal():
     ends = (200, 2000, 2400, 2800)
     unsettled = memory(2300)
     unsettled.read()["draw"][:, 0] += np.linspace(9.0, 12.0, 2300)
-    assert _resting([memory(2000), memory(2000), unsettled], ends, {}) == {0, 1}
-    assert _resting([memory(2000), memory(2200), memory(2300)], ends, {}) == frozenset()  # the first is slow
-    assert _resting([memory(150), memory(100)], ends, {}) == frozenset()
+    assert _resting([memory(2000), memory(2000, 0.0), unsettled], ends) == {0, 1}
+    assert _resting([memory(2000), memory(2200, 0.0), memory(2300)], ends) == frozenset()  # the first is slow
+    assert _resting([memory(150), memory(100)], ends) == frozenset()
 
 
 def test_mixing_of_the_energy_is_told_from_all_draws():

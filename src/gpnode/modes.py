@@ -42,11 +42,6 @@ class Modes:
         """How often chains went from one mode to another."""
         return int(np.sum((np.diff(self.labels, axis=1) != 0) & (self.labels[:, :-1] >= 0) & (self.labels[:, 1:] >= 0)))
 
-    def visits(self, mode: int) -> int:
-        """How often chains came to a mode, or began there, and stayed for a while."""
-        began = int(np.sum(self.labels[:, 0] == mode))
-        return began + int(np.sum(_arrivals(self.labels, _LONGEST_LAG) == mode))
-
     @property
     def weights(self) -> np.ndarray:
         """Part of the draws in each mode (modes,), of those in any."""

@@ -42,8 +42,7 @@ _SECONDS = 1.5  # aim for a chunk, so that progress shows and an interrupt is an
 class Chain:
     """One chain: where it is, and what it has left behind since the warm-up ended.
 
-    ``warmup_failures`` (statuses,) counts steps of the warm-up by the status of their solves. ``unguided`` is the
-    number of draws after which it, or one that it shares modes with, was sent elsewhere.
+    ``warmup_failures`` (statuses,) counts steps of the warm-up by the status of their solves.
     """
 
     index: int
@@ -54,12 +53,6 @@ class Chain:
     divergences: int = 0
     done: int = 0
     seconds: float = 0.0
-    unguided: int | None = None
-
-    def send(self, unconstrained: np.ndarray) -> None:
-        """Go on from another place, with the same step sizes."""
-        assert isinstance(self.state, gibbs.State)
-        self.state = self.state._replace(unconstrained=jnp.asarray(unconstrained))
 
     def next_count(self, total: int) -> int:
         """Length of the next chunk."""

@@ -186,7 +186,6 @@ class Checkpoint:
             "seconds": chain.seconds,
             "divergences": chain.divergences,
             "warmup_failures": chain.warmup_failures,
-            "unguided": -1 if chain.unguided is None else chain.unguided,
             "checksum": trace.checksum,
             "row": json.dumps([] if trace.dtype is None else trace.dtype.descr),
         }

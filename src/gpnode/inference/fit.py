@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -135,23 +135,21 @@ def open_checkpoint(folder: str | Path, model: Model, data: Observations) -> Pos
             f"the run in {folder} has no draws yet: {done} of {method.warmup} steps of the warm-up are done."
         )
     traces = [c[1] for c in chains if c is not None]
-    noted = [int(c[0].get("unguided", -1)) for c in chains if c is not None]
-    unguided = {i: count for i, count in enumerate(noted) if count >= 0}
-    rows = _rows_so_far(traces, _resting(traces, ends, unguided), ends[-1])
+    rows = _rows_so_far(traces, _resting(traces, ends), ends[-1])
     failures = np.sum([c[0]["warmup_failures"] for c in chains if c is not None], axis=0)
     seconds = sum(float(c[0]["seconds"]) for c in chains if c is not None)
     at_a_goal = max(map(len, rows)) in ends
-    found = _find_agreement(rows, ends, unguided) if at_a_goal else Found(False, rows)
+    found = _find_agreement(rows, ends) if at_a_goal else Found(False, rows)
     sampled = from_chains(found.rows, [len(r) for r in rows], failures, interrupted=not found.agreed)
     return assemble(model, data, method, run.seed, start, sampled, seconds)
 
 
-def _resting(traces: Sequence[Trace], ends: tuple[int, ...], unguided: Mapping[int, int]) -> frozenset[int]:
+def _resting(traces: Sequence[Trace], ends: tuple[int, ...]) -> frozenset[int]:
     """Which chains rested since the last goal that some have passed."""
     passed = [end for end in ends if end < max(trace.count for trace in traces)]
     if not passed or len({trace.count for trace in traces}) == 1:
         return frozenset()
-    return find_agreement([trace.read()[: passed[-1]] for trace in traces], ends[0], unguided).resting
+    return find_agreement([trace.read()[: passed[-1]] for trace in traces], ends[0]).resting
 
 
 def _rows_so_far(traces: Sequence[Trace], resting: frozenset[int], most: int) -> list[np.ndarray]:
@@ -198,7 +196,7 @@ def _sample(
     keep = _forget if kept is None else kept.keep
     ends = goals(settings)
     traces = [chain.trace for chain in chains]
-    stops, resting, unguided = [0] * len(chains), frozenset[int](), dict[int, int]()
+    stops, resting = [0] * len(chains), frozenset[int]()
     try:
         for goal in (*looks(ends), *ends):
 
@@ -221,14 +219,11 @@ def _sample(
                     return _sample(*finer, settings, key, display, executor, kept)
             if goal not in ends:
                 continue
-            found = _find_agreement(rows, ends, unguided)
+            found = _find_agreement(rows, ends)
             if found.agreed:
                 break
             resting = found.resting
-            if isinstance(settings, Lifted):
-                unguided = dict(found.unguided)
-                _send(chains, found, settings.warmup + goal)
-            display.say(_going_on(rows, found))
+            display.say(_going_on(rows, resting))
     except KeyboardInterrupt:
         if kept is not None or not all(trace.count for trace in traces):
             raise
@@ -242,31 +237,21 @@ def _first_rows(traces: Sequence[Trace], stops: Sequence[int]) -> list[np.ndarra
     return [trace.read()[:stop] for trace, stop in zip(traces, stops, strict=True)]
 
 
-def _find_agreement(rows: list[np.ndarray], ends: tuple[int, ...], unguided: Mapping[int, int]) -> Found:
+def _find_agreement(rows: list[np.ndarray], ends: tuple[int, ...]) -> Found:
     """Whether to stop at a goal; at the last one in any case."""
     at_the_end = max(map(len, rows)) == ends[-1]
     if len(ends) == 1:
         return Found(at_the_end, rows)
-    found = find_agreement(rows, ends[0], unguided)
+    found = find_agreement(rows, ends[0])
     return found._replace(agreed=found.agreed or at_the_end)
 
 
-def _send(chains: list[Chain], found: Found, steps: int) -> None:
-    """Let chains go on from where they are sent, unless they have done so before a run was resumed."""
-    for i, count in found.unguided.items():
-        chains[i].unguided = count
-    for i, there in found.sent.items():
-        if chains[i].done == steps:
-            chains[i].send(there)
-
-
-def _going_on(rows: list[np.ndarray], found: Found) -> str:
+def _going_on(rows: list[np.ndarray], resting: frozenset[int]) -> str:
     """What to say at a goal that is not the end."""
-    awake = [own for i, own in enumerate(rows) if i not in found.resting]
+    awake = [own for i, own in enumerate(rows) if i not in resting]
     worst = disagreement(np.stack([own["draw"] for own in evened(awake)]))
-    some = f" with {len(awake)} of {len(rows)} chains, for the others know their modes well" if found.resting else ""
-    sent = f", {len(found.sent)} of them in a mode that is seldom come to" if found.sent else ""
-    return f"after {max(map(len, awake))} draws each, {worst}: going on{some}{sent}"
+    some = f" with {len(awake)} of {len(rows)} chains, for the others know their modes well" if resting else ""
+    return f"after {max(map(len, awake))} draws each, {worst}: going on{some}"
 
 
 def _forget(chain: Chain) -> None:
