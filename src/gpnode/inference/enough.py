@@ -56,14 +56,17 @@ def find_agreement(rows: list[np.ndarray], first_goal: int) -> Found:
     within modes is enough, and chains that share no mode with others may have a length of their own.
     """
     draws, log_density = _arrays(evened(rows))
-    if agree(draws):
-        return Found(True, rows)
-    modes = find_modes(draws, log_density)
     count = draws.shape[1]
+    skip = next((s for s in _skips(count) if agree(draws[:, s:])), None)
+    if skip == 0:
+        return Found(True, rows)
+    short = count < _MODES_FROM * first_goal
+    if short and skip is None:  # whatever modes there may be
+        return Found(False, rows)
+    modes = find_modes(draws, log_density)
     if modes.count == 1:
-        skip = next((s for s in _skips(count)[1:] if agree(draws[:, s:])), None)
         return Found(skip is not None, _late(rows, [(skip or 0) / count] * len(rows)))
-    if count < _MODES_FROM * first_goal:
+    if short:
         return Found(False, rows)
     skips = {group: _first_to_keep(group, modes, draws) for group in _groups(modes.labels)}
     kept = _late(rows, [(skips[group] or 0) / count for i in range(len(rows)) for group in skips if i in group])
