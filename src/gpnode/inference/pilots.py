@@ -65,7 +65,7 @@ class Place(NamedTuple):
 
 
 class Pilots(NamedTuple):
-    """The good regions that chains got into: that of the most central one, then those farthest from the ones before."""
+    """The good regions that chains got into: that of the highest density, then those farthest from the ones before."""
 
     places: list[Place]
 
@@ -177,7 +177,7 @@ def _level(chain: Chain) -> float:
 
 
 def _by_place(chains: list[Chain]) -> list[list[Chain]]:
-    """The same chains, those together that ended in one place: around the most central, and around those far from it.
+    """The same chains, those together that ended in one place: around the first, and around those far from it.
 
     Distances, not densities, say which places are kept if there are many: one that is left out is never found again.
     """
@@ -187,13 +187,15 @@ def _by_place(chains: list[Chain]) -> list[list[Chain]]:
     means, variances = (np.stack([f(own, axis=0) for own in draws]) for f in (np.mean, np.var))
     widths = np.sqrt(variances[:, None] + variances)
     apart = np.max(np.abs(means[:, None] - means) / np.maximum(widths, 1e-300), axis=-1)
-    # The most central one, for it is typical; the one of highest density may sit in a narrow spot that has little mass.
-    leaders = [int(np.maximum(_APART - apart, 0.0).sum(axis=0).argmax())]
+    leaders = [0]
     while len(leaders) < _MOST_PLACES and apart[leaders].min(axis=0).max() > _APART:
         leaders.append(int(apart[leaders].min(axis=0).argmax()))
     nearest = apart[leaders].argmin(axis=0)
     groups = [np.flatnonzero(nearest == i) for i in range(len(leaders))]
-    # From the leader outwards: chains begin at the first of them.
+    # Chains begin at the first of a place: at those nearest to the leader that it was kept for. But the leader of the
+    # first is only the one of highest density, which may sit in a narrow spot: there, at the most central ones.
+    first = groups[0]
+    leaders[0] = int(first[np.maximum(_APART - apart[np.ix_(first, first)], 0.0).sum(axis=0).argmax()])
     return [[chains[j] for j in own[np.argsort(apart[i, own])]] for i, own in zip(leaders, groups, strict=True)]
 
 
