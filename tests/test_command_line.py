@@ -122,14 +122,16 @@ def test_examples_of_studies_call_them(command, monkeypatch, capsys, tmp_path):
         called.append((output, *arguments))
         output.mkdir()
         (output / "verdict.txt").write_text("Verdict: well")
-        (output / "table.txt").write_text("")
+        (output / "table.txt").write_text("What bands hold")
         return {"convergence": {"converged": False}, "summary": {"all_converged": False}}
 
     for module in ("predator_prey", "glycolysis", "human_motion"):
         monkeypatch.setattr(f"gpnode.studies.{module}.run", study)
     assert cli.run(help_example(command, capsys)) == 2
     assert called[0][0] == Path(f"{command[1]}-output")
-    assert "Verdict: well" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "What bands hold" in said
+    assert "Verdict: well" in said
 
 
 @pytest.mark.slow
@@ -144,7 +146,9 @@ def test_examples_of_studies_run(command, monkeypatch, capsys, tmp_path):
         short = functools.partial(gn.fit, method=gn.Lifted(draws=30, warmup=20, chains=2))
         monkeypatch.setattr(f"gpnode.studies.{module}.fit", short)
     assert cli.run([*help_example(command, capsys), "-q"]) in (0, 2)
-    assert "Verdict:" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "inside 95 % bands" in said
+    assert "Verdict:" in said
     assert json.loads(Path(f"{command[1]}-output", "results.json").read_text())["study"] == command[1]
 
 

@@ -455,6 +455,12 @@ def test_plots_draw(posterior, sparse):
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
     assert labels == ["two standard deviations", "mean", "truth", "measured", "forecast"]
     assert len(ax.lines[-1].get_xdata()) == posterior.data.of("x")[0].times.size
+    (ax,) = gn.plots.trajectories(paths, whole_paths=True)
+    around = ax.collections[0].get_paths()[0].vertices
+    assert ax.collections[0].get_label() == "95 % of whole paths"
+    low, high = (end.sel(state="x").to_numpy() for end in paths.envelope())
+    for end in (low, high):
+        assert all(np.isclose(around[:, 1], value).any() for value in end)
     ax = gn.plots.coefficients(sparse, truth=np.zeros((2, 3)))
     assert [t.get_text() for t in ax.get_yticklabels()][1] == "dx/dt: x"
     assert len(gn.plots.parameters(posterior, ["r", "K"], truth={"r": 0.8})) == 2

@@ -50,7 +50,6 @@ def _run(name: str, options: argparse.Namespace) -> int:
     if name == "predator-prey":
         found = predator_prey.run(options.output, seeds=options.seeds, **common)
         converged = found["summary"]["all_converged"]
-        print((options.output / "table.txt").read_text())
     elif name == "glycolysis":
         found = glycolysis.run(options.output, seeds=options.seeds, **common)
         converged = found["summary"]["all_converged"]
@@ -59,6 +58,7 @@ def _run(name: str, options: argparse.Namespace) -> int:
         gap = tuple(options.gap or human_motion.MISSING)
         found = human_motion.run(options.output, options.amc, options.case, gap=gap, **chosen, **common)
         converged = found["convergence"]["converged"]
+    print((options.output / "table.txt").read_text())
     for path in sorted(options.output.rglob("verdict.txt")):
         print(path.read_text())
     print(f"written to {options.output}/")

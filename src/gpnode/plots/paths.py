@@ -19,17 +19,24 @@ def trajectories(
     data: Observations | None = None,
     *,
     truth: Mapping[str, np.ndarray] | None = None,
+    whole_paths: bool = False,
     axes: Sequence[Axes] | None = None,
 ) -> Sequence[Axes]:
     """Mean and two-standard-deviation band of every state, with the data and, if known, the truth.
 
-    ``truth`` gives a path per state at ``forecast.times``. The time after the last measurement
-    is shaded, and so are gaps in the data.
+    ``truth`` gives a path per state at ``forecast.times``. With ``whole_paths`` there is a second, paler band, which
+    holds a state's whole path with a probability of 95 %: :meth:`~gpnode.Forecast.envelope`. The time after the last
+    measurement is shaded, and so are gaps in the data.
     """
     states = [str(s) for s in forecast.states["state"].to_numpy()]
     axes = panels(len(states), 1, (8, 2.6), axes, sharex=True)
     mean, std = forecast.mean(), forecast.std()
+    around = forecast.envelope() if whole_paths else None
     for ax, state in zip(axes, states, strict=True):
+        if around is not None:
+            low, high = (end.sel(state=state).to_numpy() for end in around)
+            label = "95 % of whole paths"
+            ax.fill_between(forecast.times, low, high, color=PATH, alpha=0.12, lw=0, label=label)
         middle, spread = mean.sel(state=state).to_numpy(), std.sel(state=state).to_numpy()
         ax.fill_between(
             forecast.times,

@@ -132,7 +132,7 @@ def run(output: Path, seed: int = 0, seeds: int = 1, progress: bool = True) -> d
         posterior = fit(model(), simulate(own), seed=own, progress=progress)
         runs.append({"seed": own, **_evaluate(posterior, folder)})
     found = {"study": "glycolysis", "runs": runs, "summary": _summary(runs)}
-    results.write_results(output, found)
+    results.write_results(output, found, _table(runs))
     return found
 
 
@@ -154,7 +154,7 @@ def _evaluate(posterior: Posterior, folder: Path) -> dict[str, Any]:
             "failed_draws": ahead.failures,
         }
         data = posterior.data if start is None else None
-        axes = plots.trajectories(ahead, data, truth=dict(zip(STATES, right.T, strict=True)))
+        axes = plots.trajectories(ahead, data, truth=dict(zip(STATES, right.T, strict=True)), whole_paths=True)
         results.save_figure(folder, f"trajectories-{name.replace(' ', '-')}", axes)
     results.save_figure(folder, "parameters", plots.parameters(posterior, list(truth), truth=truth))
     results.save_figure(folder, "residuals", plots.residuals(posterior))
@@ -169,6 +169,30 @@ def _summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
         "fewest_true_values_inside_95": min(sum(r["true_values_inside_95"].values()) for r in runs),
         "coverage_95": {start: results.over_data_sets([r[start]["coverage_95"] for r in runs]) for start in STARTS},
     }
+
+
+def _table(runs: list[dict[str, Any]]) -> str:
+    """True values inside their intervals, errors and what bands held, as text."""
+    inside = [
+        {
+            "": f"data {run['seed']}",
+            "inside": f"{sum(run['true_values_inside_95'].values())} of {len(run['true_values_inside_95'])}",
+            "not inside": ", ".join(n for n, held in run["true_values_inside_95"].items() if not held) or "-",
+        }
+        for run in runs
+    ]
+    paths = [
+        {**row, "RMSE of the mean path": f"{error:.4f}"}
+        for run in runs
+        for start in STARTS
+        for row, error in zip(
+            results.bands(run[start]["coverage_95"], f"data {run['seed']}, {start}"),
+            run[start]["rmse_mean_path"].values(),
+            strict=True,
+        )
+    ]
+    head = "True values inside their 95 % intervals."
+    return "\n\n".join([head, results.columns(inside), results.BANDS, results.columns(paths)])
 
 
 if __name__ == "__main__":

@@ -162,13 +162,13 @@ def run(
     frames = np.arange(len(recording.poses), dtype=float)
     dense = np.linspace(0.0, frames[-1], 4 * len(frames) - 3)
     truth = {s: np.interp(dense, frames, recording.latent[:, i]) for i, s in enumerate(STATES)}
-    axes = plots.trajectories(forecast(posterior, dense), posterior.data, truth=truth)
+    axes = plots.trajectories(forecast(posterior, dense), posterior.data, truth=truth, whole_paths=True)
     results.save_figure(output, "trajectories", axes)
     results.save_figure(output, "coefficients", plots.coefficients(posterior))
     results.save_figure(output, "inclusion", plots.inclusion(posterior))
     results.save_figure(output, "residuals", plots.residuals(posterior))
     results.save_chain_figures(output, posterior, [n for n, _ in posterior.scalars()][:8])
-    results.write_results(output, found)
+    results.write_results(output, found, _table(found))
     return found
 
 
@@ -190,6 +190,34 @@ def evaluate(posterior: Posterior, recording: Recording) -> dict[str, Any]:
             "coverage_95_whole_path_with_noise": _latent_coverage(noisy, recording, chosen, "whole_path"),
         }
         for part, chosen in (("seen", recording.seen), ("missing", recording.missing))
+    }
+
+
+def _table(found: dict[str, Any]) -> str:
+    """Errors and coverage of all draws and of each mode, as text."""
+    modes = [(f"mode {i + 1}, {m['weight']:.1%} of the draws", m) for i, m in enumerate(found["modes"])]
+    head = (
+        "RMSE in joint angles, and part of the latent states inside 95 % bands with noise: those of each frame by "
+        "itself,\nand those of whole paths."
+    )
+    parts = [
+        results.columns(
+            [_row(f"{part} frames", name, figures[part]) for name, figures in [("all draws", found["all"]), *modes]]
+        )
+        for part in ("seen", "missing")
+    ]
+    return "\n\n".join([head, *parts])
+
+
+def _row(part: str, name: str, figures: dict[str, Any]) -> dict[str, str]:
+    """One line of :func:`_table`."""
+    return {
+        part: name,
+        "a draw": "{mean:.2f} ± {std:.2f}".format(**figures["rmse_per_draw"]),
+        "mean path": f"{figures['rmse_mean_path']:.3f}",
+        "equations alone": f"{figures['rmse_ode_alone']:.3f}",
+        "each frame": f"{figures['coverage_95_with_noise']:.0%}",
+        "whole paths": f"{figures['coverage_95_whole_path_with_noise']:.0%}",
     }
 
 

@@ -100,8 +100,7 @@ def run(output: Path, seed: int = 0, seeds: int = 1, progress: bool = True) -> d
         runs.append({"seed": own, **_evaluate(posterior, ahead, folder), "sindy": _sindy(own)})
         _draw(posterior, ahead, folder)
     found = {"study": "predator-prey", "runs": runs, "summary": _summary(runs)}
-    results.write_results(output, found)
-    (output / "table.txt").write_text(_table(found))
+    results.write_results(output, found, _table(found))
     return found
 
 
@@ -132,7 +131,9 @@ def _sindy(seed: int) -> list[dict[str, Any]] | str:
 
 def _draw(posterior: Posterior, ahead: Forecast, folder: Path) -> None:
     truth = dict(zip(("x1", "x2"), true_path(TIMES).T, strict=True))
-    results.save_figure(folder, "trajectories", plots.trajectories(ahead, posterior.data, truth=truth))
+    results.save_figure(
+        folder, "trajectories", plots.trajectories(ahead, posterior.data, truth=truth, whole_paths=True)
+    )
     results.save_figure(folder, "coefficients", plots.coefficients(posterior, truth=true_coefficients()))
     results.save_figure(folder, "inclusion", plots.inclusion(posterior))
     results.save_figure(folder, "phase-portrait", plots.phase_portrait(posterior, "x1", "x2"))
@@ -161,16 +162,29 @@ def _summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _table(found: dict[str, Any]) -> str:
-    """The comparison side by side, as text."""
-    lines = ["RMSE over t = 0 to 30 against the true path (x1, x2); inf where the path runs away.", ""]
-    for r in found["runs"]:
-        a, b = r["rmse_mean_path_0_30"]
-        lines.append(f"data {r['seed']}  {'gpnode, mean path':<58} {a:8.3f} {b:8.3f}")
-        for row in r["sindy"] if isinstance(r["sindy"], list) else ():
-            a, b = row["rmse"]
-            lines.append(f"data {r['seed']}  {'SINDy, ' + row['case'] + ', ' + row['variant']:<58} {a:8.3f} {b:8.3f}")
-        lines.append("")
-    return "\n".join(lines)
+    """The comparison side by side, and what bands held, as text."""
+    errors = "RMSE over t = 0 to 30 against the true path; inf where the path runs away."
+    runs, median = found["runs"], found["summary"]["median_rmse_mean_path"]
+    parts = [errors, *(results.columns(_errors(f"data {r['seed']}", r["rmse_mean_path_0_30"], _rows(r))) for r in runs)]
+    parts += sorted({r["sindy"] for r in runs if isinstance(r["sindy"], str)})  # why it is not there
+    if len(runs) > 1:
+        sindy = found["summary"]["sindy_case_1_median_rmse"]
+        others = [(f"case 1, {variant}", rmse) for variant, rmse in sindy.items()]
+        parts.append(results.columns(_errors("median over data sets", median, others)))
+    bands = [row for run in runs for row in results.bands(run["coverage_95_0_30"], f"data {run['seed']}")]
+    return "\n\n".join([*parts, results.BANDS, results.columns(bands)])
+
+
+def _rows(run: dict[str, Any]) -> list[tuple[str, Any]]:
+    """SINDy's cases and variants with their errors; none where it is not installed."""
+    found = run["sindy"]
+    return [(f"{row['case']}, {row['variant']}", row["rmse"]) for row in found] if isinstance(found, list) else []
+
+
+def _errors(what: str, ours: Any, sindy: list[tuple[str, Any]]) -> list[dict[str, str]]:
+    """Errors of both species as rows of a table: ours first, then SINDy's."""
+    found = [("gpnode, mean path", ours), *((f"SINDy, {variant}", rmse) for variant, rmse in sindy)]
+    return [{what: who, "x1": f"{a:.3f}", "x2": f"{b:.3f}"} for who, (a, b) in found]
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
 
@@ -26,9 +27,19 @@ def save_figure(folder: Path, name: str, axes: Axes | Sequence[Axes]) -> None:
     plt.close(figure)
 
 
-def write_results(folder: Path, results: dict[str, Any]) -> None:
-    """Write ``results.json``."""
+def write_results(folder: Path, results: dict[str, Any], table: str) -> None:
+    """Write ``results.json``, and ``table.txt`` with what matters most, to be read."""
     (folder / "results.json").write_text(json.dumps(results, indent=1, default=_plain) + "\n")
+    (folder / "table.txt").write_text(f"{table}\n")
+
+
+def columns(rows: Sequence[dict[str, str]]) -> str:
+    """Rows as lines of text in columns; the first column on the left."""
+    table = pd.DataFrame(rows)
+    first = table.columns[0]
+    width = table[first].str.len().max()
+    table[first] = table[first].str.ljust(width)
+    return table.rename(columns={first: first.ljust(width)}).to_string(index=False)
 
 
 def _plain(value: Any) -> Any:
@@ -86,6 +97,18 @@ def coverage(forecast: Forecast, truth: np.ndarray) -> dict[str, dict[str, float
         "chance_below_90": np.mean(own < 0.9, axis=0),
     }
     return {name: dict(zip(states, map(float, parts), strict=True)) for name, parts in found.items()}
+
+
+BANDS = "Part of the true path inside 95 % bands: those of each time by itself, and those of whole paths."
+"""Heading of a table of :func:`bands`."""
+
+
+def bands(found: dict[str, dict[str, float]], of: str) -> list[dict[str, str]]:
+    """A :func:`coverage` as rows of a table, a state each."""
+    return [
+        {"": f"{of}, {state}", "each time": f"{part:.0%}", "whole paths": f"{found['whole_path'][state]:.0%}"}
+        for state, part in found["pointwise"].items()
+    ]
 
 
 def over_data_sets(coverages: Sequence[dict[str, dict[str, float]]]) -> dict[str, Any]:
