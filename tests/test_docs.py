@@ -77,8 +77,14 @@ def test_results_are_tables_of_what_was_measured(tmp_path, monkeypatch):
         "true_values_inside_95": {"a": True, "b": False},
         "rmse": [0.123, 4.5],
     }
+    held = {
+        "mean_pointwise": {"x1": 0.96},
+        "least_pointwise": {"x1": 0.79},
+        "least_whole_path": {"x1": 1.0},
+        "cases": 5,
+    }
     (tmp_path / "output").mkdir()
-    content = {"study": "predator-prey", "runs": [run], "summary": {"all_converged": True}}
+    content = {"study": "predator-prey", "runs": [run], "summary": {"all_converged": True, "coverage_95": held}}
     (tmp_path / "output" / "results.json").write_text(json.dumps(content))
     results.main([str(tmp_path / "output")])
     (tmp_path / "kept" / "benchmark.json").write_text(
@@ -88,6 +94,8 @@ def test_results_are_tables_of_what_was_measured(tmp_path, monkeypatch):
     assert "| predator-prey, data 3 | converged | 1.004 | 812.4 |" in found
     assert "| predator-prey, data 3 | 1 | 2 | b |" in found
     assert "| rmse | 0.123, 4.5 |" in found
+    assert "| true values" not in found  # they have a table of their own
+    assert "| predator-prey | x1 | 96% | 79% | 100% |" in found
     assert "| toy | native | 12 | 8 × |" in found
 
 

@@ -49,13 +49,40 @@ def _study_tables(studies: dict[str, Any]) -> str:
         "### True values inside their 95 % intervals\n",
         _table(["study", "inside", "of", "not inside"], _inside(runs)),
     ]
+    held = [row for found in studies.values() for row in _held(found)]
+    head = ["study", "state", "each time, on average", "each time, least", "whole paths, least"]
+    parts += ["### Part of the true path inside 95 % bands\n", _BANDS, _table(head, held)]
     for name, run in runs:
         numbers = [
-            (k, v) for k, v in _flat(run, "") if not k.startswith(("convergence", "true_values", "active", "seed"))
+            (k, v) for k, v in _flat(run, "") if not k.startswith(("convergence", "true values", "active", "seed"))
         ]
         if numbers:
             parts += [f"### {name}\n", _table(["figure", "value"], numbers)]
     return "\n".join(parts)
+
+
+_BANDS = """Bands of each time hold 95 % of a path *on average over data sets*: all of most paths, and less of some.
+Bands of whole paths hold all of a path with a probability of 95 %. On average and least: over data sets.
+"""
+
+
+def _held(found: dict[str, Any]) -> list[list[str]]:
+    """What bands held, by state; of human motion the missing frames, all components together, noise included."""
+    title = found["study"] + (f", case {found['case']}" if "case" in found else "") + _variant(found)
+    if missing := found.get("all", {}).get("missing"):
+        each, whole = (missing.get(f"coverage_95_{kind}with_noise") for kind in ("", "whole_path_"))
+        return [[title, "all, missing frames", _percent(each), _percent(each), _percent(whole)]]
+    by_start = found.get("summary", {}).get("coverage_95", {})
+    kinds = ("mean_pointwise", "least_pointwise", "least_whole_path")
+    return [
+        [title + (f", {start}" if start else ""), state, *(_percent(held[kind][state]) for kind in kinds)]
+        for start, held in ({"": by_start} if "cases" in by_start else by_start).items()
+        for state in held["mean_pointwise"]
+    ]
+
+
+def _percent(part: float | None) -> str:
+    return "" if part is None else f"{part:.0%}"
 
 
 _ANY_CASE = [
