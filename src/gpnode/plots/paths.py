@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -62,9 +63,9 @@ def trajectories(
     unit = f" ({data.time_unit})" if data is not None and data.time_unit else ""
     axes[-1].set_xlabel(f"time{unit}")
     found = {label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-    axes[0].legend(
-        found.values(), found, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=6, frameon=False, fontsize="small"
-    )
+    columns = len(found) if len(found) <= 6 else 4  # that have room above an axes of the usual width
+    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": columns}
+    axes[0].legend(found.values(), found, **place, frameon=False, fontsize="small")
     return axes
 
 
