@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import functools
 import json
 import os
 import re
@@ -142,8 +141,11 @@ def test_examples_of_studies_run(command, monkeypatch, capsys, tmp_path):
     frames = np.arange(82 * 4)[:, None] * np.linspace(0.01, 0.05, 12)
     lines = [f"{i + 1}\nroot {' '.join(f'{v:.6f}' for v in row)}" for i, row in enumerate(np.sin(frames))]
     Path("07_02.amc").write_text("\n".join(lines))
+
+    def short(*arguments, method=None, **others):
+        return gn.fit(*arguments, method=gn.Lifted(draws=30, warmup=20, chains=2), **others)
+
     for module in ("predator_prey", "glycolysis", "human_motion"):
-        short = functools.partial(gn.fit, method=gn.Lifted(draws=30, warmup=20, chains=2))
         monkeypatch.setattr(f"gpnode.studies.{module}.fit", short)
     assert cli.run([*help_example(command, capsys), "-q"]) in (0, 2)
     said = capsys.readouterr().out
