@@ -23,6 +23,7 @@ from gpnode.cli.checking import data_remarks
 from gpnode.cli.examples import EXAMPLES
 from gpnode.inference.checkpoint import Checkpoint
 from gpnode.problem_file import read_prior, read_problem, write_problem
+from gpnode.studies import glycolysis
 
 QUICK = {"method": "laplace", "draws": 200}
 
@@ -131,6 +132,31 @@ def test_examples_of_studies_call_them(command, monkeypatch, capsys, tmp_path):
     said = capsys.readouterr().out
     assert "What bands hold" in said
     assert "Verdict: well" in said
+
+
+def test_a_stopped_study_goes_on_with_what_was_sampled(monkeypatch, capsys, tmp_path):
+    begun = []
+
+    def fit(*_, seed, checkpoint, **__):
+        begun.append(seed)
+        checkpoint.mkdir(exist_ok=True)
+        if begun == [0, 1]:
+            raise KeyboardInterrupt
+        return gn.Posterior
+
+    verdict = {"convergence": {"converged": True}, "true_values_inside_95": {"k": True}}
+    ahead = {"coverage_95": {kind: {"S1": 1.0} for kind in ("pointwise", "whole_path", "chance_below_90")}}
+    figures = verdict | dict.fromkeys(glycolysis.STARTS, ahead | {"rmse_mean_path": {"S1": 0.1}})
+    monkeypatch.setattr("gpnode.studies.glycolysis.fit", fit)
+    monkeypatch.setattr("gpnode.studies.glycolysis._evaluate", lambda *_: figures)
+    command = ["study", "glycolysis", "--seeds", "2", "-o", str(tmp_path)]
+    assert cli.run(command) == 130
+    assert "the same command goes on" in capsys.readouterr().err
+    kept = [tmp_path / f"seed-{seed}" / "unfinished" for seed in (0, 1)]
+    assert all(folder.is_dir() for folder in kept)
+    assert cli.run(command) == 0
+    assert begun == [0, 1, 0, 1]
+    assert not any(folder.exists() for folder in kept)
 
 
 @pytest.mark.slow

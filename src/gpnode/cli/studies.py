@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -43,23 +44,29 @@ def add_commands(commands: Any) -> None:
 def _run(name: str, options: argparse.Namespace) -> int:
     import matplotlib.pyplot as plt
 
-    from ..studies import glycolysis, human_motion, predator_prey
-
     plt.switch_backend("Agg")
-    common = {"seed": options.seed, "progress": not options.quiet}
-    if name == "predator-prey":
-        found = predator_prey.run(options.output, seeds=options.seeds, **common)
-        converged = found["summary"]["all_converged"]
-    elif name == "glycolysis":
-        found = glycolysis.run(options.output, seeds=options.seeds, **common)
-        converged = found["summary"]["all_converged"]
-    else:
-        chosen = {"leak_free": options.leak_free, "process": options.process, "draws": options.draws}
-        gap = tuple(options.gap or human_motion.MISSING)
-        found = human_motion.run(options.output, options.amc, options.case, gap=gap, **chosen, **common)
-        converged = found["convergence"]["converged"]
+    try:
+        converged = _study(name, options)
+    except KeyboardInterrupt:
+        print("gpnode: stopped; what was sampled is kept, and the same command goes on with it.", file=sys.stderr)
+        raise
     print((options.output / "table.txt").read_text())
     for path in sorted(options.output.rglob("verdict.txt")):
         print(path.read_text())
     print(f"written to {options.output}/")
     return OK if converged else NOT_CONVERGED
+
+
+def _study(name: str, options: argparse.Namespace) -> bool:
+    """Run it; whether all its chains converged."""
+    from ..studies import glycolysis, human_motion, predator_prey
+
+    common = {"seed": options.seed, "progress": not options.quiet}
+    if name == "predator-prey":
+        return bool(predator_prey.run(options.output, seeds=options.seeds, **common)["summary"]["all_converged"])
+    if name == "glycolysis":
+        return bool(glycolysis.run(options.output, seeds=options.seeds, **common)["summary"]["all_converged"])
+    chosen = {"leak_free": options.leak_free, "process": options.process, "draws": options.draws}
+    gap = tuple(options.gap or human_motion.MISSING)
+    found = human_motion.run(options.output, options.amc, options.case, gap=gap, **chosen, **common)
+    return bool(found["convergence"]["converged"])

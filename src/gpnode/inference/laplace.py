@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.optimize
 
-from ..evaluation import value_and_grad
+from ..evaluation import log_density, value_and_grad
 from ..problem import Problem
 from .frame import Frame
 
@@ -60,6 +60,12 @@ def find_mode(problem: Problem, start: np.ndarray, rounds: int = 4, max_steps: i
         if not gain >= 0.01:
             break
     return Mode(centre, curvature(problem, centre), height)
+
+
+def mode_at(problem: Problem, u: np.ndarray) -> Mode | None:
+    """The normal approximation with its centre at ``u`` (size,), wherever that is; None if there is no path."""
+    height, _ = log_density(problem, u)
+    return Mode(u, curvature(problem, u), height) if np.isfinite(height) else None
 
 
 def _climb(problem: Problem, centre: np.ndarray, spread: np.ndarray, max_steps: int) -> tuple[np.ndarray, float]:

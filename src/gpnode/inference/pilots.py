@@ -20,13 +20,12 @@ import numpy as np
 import numpyro.distributions as dist
 from jax import Array
 
-from ..evaluation import log_density
 from ..modes import far_behind
 from ..orderly import orderly
 from ..problem import Problem
 from .chains import Chain, run_chains, start_chains
 from .gibbs import Lifted, State
-from .laplace import Mode, curvature
+from .laplace import Mode, mode_at
 from .search import Candidate
 from .settle import settle
 
@@ -96,7 +95,8 @@ def run_pilots(
         say(f"climbing from start {i + 1} of {len(starts)}")
         own = jax.random.fold_in(key, i)
         narrowed = None if begin.left is None else pinned(quick, begin.left)
-        mode = _climb(quick if narrowed is None else narrowed, begin.unconstrained, own)
+        here = quick if narrowed is None else narrowed
+        mode = mode_at(here, settle(here, begin.unconstrained, own))
         if mode is not None and narrowed is not None:
             kept_to.append((narrowed, mode, own))
         elif mode is not None:
@@ -104,7 +104,7 @@ def run_pilots(
     if kept_to:
         say(f"{len(kept_to)} pilot chains that leave one variable each to its process")
         ends = _lead(kept_to, settings)
-        modes += [mode for mode in (_at(quick, u) for u in ends) if mode is not None]
+        modes += [mode for mode in (mode_at(quick, u) for u in ends) if mode is not None]
     if not modes:
         return Pilots([])
     say(f"{len(modes)} pilot chains: compiling the sampler")
@@ -124,16 +124,6 @@ def run_pilots(
         if not any(rising) and block * _BLOCK >= settings.warmup + _BLOCK:
             break
     return Pilots([_place(chains) for chains in _by_place(_ahead(racing, _NEARER * margin))])
-
-
-def _climb(problem: Problem, start: np.ndarray, key: Array) -> Mode | None:
-    return _at(problem, settle(problem, start, key))
-
-
-def _at(problem: Problem, u: np.ndarray) -> Mode | None:
-    """A place with the curvature there; None if it has no path."""
-    height, _ = log_density(problem, u)
-    return Mode(u, curvature(problem, u), height) if np.isfinite(height) else None
 
 
 def _lead(setting_out: list[tuple[Problem, Mode, Array]], settings: Lifted) -> list[np.ndarray]:

@@ -16,7 +16,7 @@ from ..posterior import spread_out
 from ..problem import STEP_TOLERANCE, Problem
 from .frame import Frame
 from .gibbs import Lifted
-from .laplace import Mode, curvature, find_mode
+from .laplace import Mode, find_mode, mode_at
 from .pilots import chains_each, run_pilots
 from .search import Candidate, SearchResult, search
 from .settle import settle, settle_path
@@ -107,11 +107,10 @@ def _follow_pilots(
     problem = _with_accurate_steps(problem, np.stack(pilots.everywhere()))
     modes = []
     for i, end in enumerate(pilots.points(settings.chains)):
-        u = _back_to_the_data(problem, end, i)
-        height, _ = log_density(problem, u)
-        if not np.isfinite(height):
+        mode = mode_at(problem, _back_to_the_data(problem, end, i))
+        if mode is None:
             return None
-        modes.append(Mode(u, curvature(problem, u), height))
+        modes.append(mode)
     return Start(problem, tuple(modes), found, piloted=True)
 
 

@@ -129,7 +129,8 @@ def run(output: Path, seed: int = 0, seeds: int = 1, progress: bool = True) -> d
     for own in range(seed, seed + seeds):
         folder = output if seeds == 1 else output / f"seed-{own}"
         folder.mkdir(parents=True, exist_ok=True)
-        posterior = fit(model(), simulate(own), seed=own, progress=progress)
+        kept = results.unfinished(folder)
+        posterior = fit(model(), simulate(own), seed=own, progress=progress, checkpoint=kept)
         runs.append({"seed": own, **_evaluate(posterior, folder)})
     found = {"study": "glycolysis", "runs": runs, "summary": _summary(runs)}
     results.write_results(output, found, _table(runs))

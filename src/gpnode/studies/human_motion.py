@@ -135,7 +135,14 @@ def run(
     output.mkdir(parents=True, exist_ok=True)
     recording = record(amc, leak_free=leak_free, gap=gap)
     described = model(recording, case, process)
-    posterior = fit(described, recording.observations(), method=Lifted(draws=draws), seed=seed, progress=progress)
+    posterior = fit(
+        described,
+        recording.observations(),
+        method=Lifted(draws=draws),
+        seed=seed,
+        progress=progress,
+        checkpoint=results.unfinished(output),
+    )
     posterior.save(output / "posterior.nc")
     results.save_table(output, posterior)
     visits, modes = posterior.visits, posterior.modes()

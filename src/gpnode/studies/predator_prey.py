@@ -93,9 +93,10 @@ def run(output: Path, seed: int = 0, seeds: int = 1, progress: bool = True) -> d
     output.mkdir(parents=True, exist_ok=True)
     runs = []
     for own in range(seed, seed + seeds):
-        posterior = fit(dictionary(), simulate(own), seed=own, progress=progress)
         folder = output if seeds == 1 else output / f"seed-{own}"
         folder.mkdir(parents=True, exist_ok=True)
+        kept = results.unfinished(folder)
+        posterior = fit(dictionary(), simulate(own), seed=own, progress=progress, checkpoint=kept)
         ahead = forecast(posterior, TIMES)
         runs.append({"seed": own, **_evaluate(posterior, ahead, folder), "sindy": _sindy(own)})
         _draw(posterior, ahead, folder)

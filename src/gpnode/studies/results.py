@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,10 +28,17 @@ def save_figure(folder: Path, name: str, axes: Axes | Sequence[Axes]) -> None:
     plt.close(figure)
 
 
+def unfinished(folder: Path) -> Path:
+    """Checkpoint of a fit whose results go into ``folder``, until the study is done: the same command goes on there."""
+    return folder / "unfinished"
+
+
 def write_results(folder: Path, results: dict[str, Any], table: str) -> None:
-    """Write ``results.json``, and ``table.txt`` with what matters most, to be read."""
+    """End a study: write ``results.json``, and ``table.txt`` with what matters most, to be read."""
     (folder / "results.json").write_text(json.dumps(results, indent=1, default=_plain) + "\n")
     (folder / "table.txt").write_text(f"{table}\n")
+    for each in (folder, *folder.glob("seed-*")):
+        shutil.rmtree(unfinished(each), ignore_errors=True)
 
 
 def columns(rows: Sequence[dict[str, str]]) -> str:
