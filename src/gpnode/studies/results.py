@@ -45,7 +45,7 @@ def columns(rows: Sequence[dict[str, str]]) -> str:
     """Rows as lines of text in columns; the first column on the left."""
     table = pd.DataFrame(rows)
     first = table.columns[0]
-    width = table[first].str.len().max()
+    width = max(map(len, [first, *table[first]]))
     table[first] = table[first].str.ljust(width)
     return table.rename(columns={first: first.ljust(width)}).to_string(index=False)
 
