@@ -50,9 +50,9 @@ def _run(name: str, options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("gpnode: stopped; what was sampled is kept, and the same command goes on with it.", file=sys.stderr)
         raise
-    print((options.output / "table.txt").read_text())
+    print((options.output / "table.txt").read_text(encoding="utf-8"))
     for path in sorted(options.output.rglob("verdict.txt")):
-        print(path.read_text())
+        print(path.read_text(encoding="utf-8"))
     print(f"written to {options.output}/")
     return OK if converged else NOT_CONVERGED
 

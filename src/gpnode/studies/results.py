@@ -35,8 +35,8 @@ def unfinished(folder: Path) -> Path:
 
 def write_results(folder: Path, results: dict[str, Any], table: str) -> None:
     """End a study: write ``results.json``, and ``table.txt`` with what matters most, to be read."""
-    (folder / "results.json").write_text(json.dumps(results, indent=1, default=_plain) + "\n")
-    (folder / "table.txt").write_text(f"{table}\n")
+    (folder / "results.json").write_text(json.dumps(results, indent=1, default=_plain) + "\n", encoding="utf-8")
+    (folder / "table.txt").write_text(f"{table}\n", encoding="utf-8")
     for each in (folder, *folder.glob("seed-*")):
         shutil.rmtree(unfinished(each), ignore_errors=True)
 
@@ -146,8 +146,8 @@ def inside(posterior: Posterior, truth: dict[str, float], probability: float = 0
 def save_table(folder: Path, posterior: Posterior) -> None:
     """Write ``parameters.csv``, ``equations.txt`` and ``verdict.txt``."""
     posterior.summary().to_csv(folder / "parameters.csv", float_format="%.6g")
-    (folder / "equations.txt").write_text(f"{posterior.equations()}\n")
-    (folder / "verdict.txt").write_text(f"{posterior.diagnose()}\n")
+    (folder / "equations.txt").write_text(f"{posterior.equations()}\n", encoding="utf-8")
+    (folder / "verdict.txt").write_text(f"{posterior.diagnose()}\n", encoding="utf-8")
 
 
 def save_chain_figures(folder: Path, posterior: Posterior, names: Sequence[str]) -> None:
