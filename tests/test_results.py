@@ -157,8 +157,11 @@ def test_coverage_counts_times_inside_and_says_what_to_expect():
 
 def test_rows_are_columns_of_text():
     text = results.columns([{"who": "a", "x1": "0.1"}, {"who": "longer", "x1": "inf"}])
-    assert text.splitlines() == ["who     x1", "a      0.1", "longer inf"]
-    assert results.columns([{"seen frames": "all", "x1": "0.1"}]).splitlines() == ["seen frames  x1", "all         0.1"]
+    assert text.splitlines() == ["who      x1", "a       0.1", "longer  inf"]
+    assert results.columns([{"seen frames": "all", "x1": "0.1"}]).splitlines() == [
+        "seen frames   x1",
+        "all          0.1",
+    ]
 
 
 @pytest.mark.parametrize(

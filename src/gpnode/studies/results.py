@@ -10,7 +10,6 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
 
@@ -43,11 +42,13 @@ def write_results(folder: Path, results: dict[str, Any], table: str) -> None:
 
 def columns(rows: Sequence[dict[str, str]]) -> str:
     """Rows as lines of text in columns; the first column on the left."""
-    table = pd.DataFrame(rows)
-    first = table.columns[0]
-    width = max(map(len, [first, *table[first]]))
-    table[first] = table[first].str.ljust(width)
-    return table.rename(columns={first: first.ljust(width)}).to_string(index=False)
+    lines = [list(rows[0]), *(list(row.values()) for row in rows)]
+    first, *others = (max(map(len, column)) for column in zip(*lines, strict=True))
+
+    def line(name: str, *cells: str) -> str:
+        return "  ".join([name.ljust(first), *(cell.rjust(width) for cell, width in zip(cells, others, strict=True))])
+
+    return "\n".join(line(*cells) for cells in lines)
 
 
 def _plain(value: Any) -> Any:
