@@ -28,8 +28,8 @@ from jax.experimental.ode import odeint
 from threadpoolctl import threadpool_limits
 
 import gpnode as gn
-from gpnode.inference.start import find_start
-from gpnode.problem import Problem
+from gpnode.inference.starting.ladder import find_start
+from gpnode.problem.density import Problem
 from gpnode.studies import glycolysis, human_motion, predator_prey
 
 EVALUATIONS, ROUNDS = 40, 25

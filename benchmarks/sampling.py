@@ -19,7 +19,7 @@ from jax.experimental.ode import odeint
 from numpyro.infer import MCMC, NUTS, init_to_value
 
 import gpnode as gn
-from gpnode.convergence import bulk_ess, rank_rhat
+from gpnode.inference.stopping.statistics import bulk_ess, rank_rhat
 from gpnode.studies import predator_prey as study
 
 CHUNK = 25

@@ -33,7 +33,7 @@ def measure(kind: str, size: int) -> dict[str, float]:
     import numpy as np
 
     import gpnode as gn
-    from gpnode.problem import Problem
+    from gpnode.problem.density import Problem
 
     base = peak_memory()
     rng = np.random.default_rng(0)

@@ -31,7 +31,7 @@ from hypothesis import strategies as st
 import gpnode as gn
 from gpnode.cli.checking import data_remarks
 from gpnode.cli.examples import EXAMPLES
-from gpnode.problem_file import read_problem, write_problem
+from gpnode.formats.problem_toml import read_problem, write_problem
 
 _BATCH, _PROCESS = 100, 200  # cases drawn together, and read by one process
 HUNG_CPU, HUNG_WALL = 30.0, 10_000.0

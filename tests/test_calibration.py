@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import gpnode as gn
-from gpnode import kernels, plots
-from gpnode.calibration import THINNED, Calibration, compare_worlds
-from gpnode.simulation import with_units_of
+from gpnode.design.calibration import THINNED, Calibration, compare_worlds
+from gpnode.design.simulation import with_units_of
+from gpnode.model.observation import kernels
+from gpnode.render import plots
 from small_problems import decay_data, decay_model
 
 TIMES = np.linspace(0.5, 6.0, 8)

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 import gpnode as gn
-from gpnode.files import read_arrays, write_arrays
-from gpnode.inference import checkpoint as checkpoints
-from gpnode.inference import enough
-from gpnode.inference.enough import Found
-from gpnode.inference.start import find_start
+from gpnode._files import read_arrays, write_arrays
+from gpnode.inference.running import checkpoint as checkpoints
+from gpnode.inference.starting.ladder import find_start
+from gpnode.inference.stopping import agreement as enough
+from gpnode.inference.stopping.agreement import Found
 from small_problems import SETTINGS, decay_data, decay_model
 
 
@@ -48,7 +48,7 @@ def run(folder, *, method=SETTINGS, model=None, data=None, **options):
 def short_chunks():
     """So that there is something to interrupt."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpnode.inference.chains._ROOM", 10)
+        patch.setattr("gpnode.inference.running.chains._ROOM", 10)
         yield
 
 
@@ -135,7 +135,7 @@ def drawn_so_far(folder):
 def test_a_run_whose_chains_rest_ends_with_the_same_bits(tmp_path, monkeypatch):
     monkeypatch.setattr(enough, "FIRST_GOAL", 10)
     # By import_module, for the package has the function under the module's name.
-    monkeypatch.setattr(import_module("gpnode.inference.fit"), "find_agreement", resting_in_turn)
+    monkeypatch.setattr(import_module("gpnode.fitting.single"), "find_agreement", resting_in_turn)
     open_ended = gn.Lifted(warmup=30, chains=2)
     whole = gn.fit(decay_model(), decay_data(), method=open_ended, progress=False)
     assert whole.record["draws_made"] == [17, 20]

@@ -21,8 +21,8 @@ import gpnode as gn
 from gpnode import cli
 from gpnode.cli.checking import data_remarks
 from gpnode.cli.examples import EXAMPLES
-from gpnode.inference.checkpoint import Checkpoint
-from gpnode.problem_file import read_prior, read_problem, write_problem
+from gpnode.formats.problem_toml import read_prior, read_problem, write_problem
+from gpnode.inference.running.checkpoint import Checkpoint
 from gpnode.studies import glycolysis
 
 QUICK = {"method": "laplace", "draws": 200}
@@ -196,7 +196,7 @@ def test_a_stopped_fit_reports_goes_on_and_takes_more_draws(place, tmp_path, mon
             os.kill(os.getpid(), signal.SIGTERM)
 
     with monkeypatch.context() as patch:
-        patch.setattr("gpnode.inference.chains._SECONDS", 1e-9)  # chunks of one step
+        patch.setattr("gpnode.inference.running.chains._SECONDS", 1e-9)  # chunks of one step
         patch.setattr(Checkpoint, "keep", interrupted)
         assert cli.run(["fit", str(file), "-o", str(run), "-q"]) == 143
     assert f"gpnode resume {run}" in capsys.readouterr().err
@@ -276,7 +276,7 @@ def test_verdicts_as_json_and_exit_codes(place, capsys, monkeypatch):
     assert cli.run(["diagnose", run, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["converged"] is True
-    monkeypatch.setattr("gpnode.diagnostics.PARETO_LIMIT", -10.0)
+    monkeypatch.setattr("gpnode.results.diagnostics.verdict.PARETO_LIMIT", -10.0)
     assert cli.run(["diagnose", run]) == 2
     assert "POORLY" in capsys.readouterr().out
 

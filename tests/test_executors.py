@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 
 import gpnode as gn
-from gpnode.inference.executors import Serial
-from gpnode.threads import one_blas_thread
+from gpnode._threads import one_blas_thread
+from gpnode.inference.running.executors import Serial
 from small_problems import SETTINGS, decay_data, decay_model
 
 
 @pytest.fixture(scope="module", autouse=True)
 def short_chunks():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpnode.inference.chains._ROOM", 10)
+        patch.setattr("gpnode.inference.running.chains._ROOM", 10)
         yield
 
 
@@ -146,10 +146,10 @@ def test_many_fits_elsewhere_with_a_result_made_there(serial, capsys):
 
 
 def test_interrupted_many_fits_stop_within_a_chunk_and_go_on(tmp_path, serial, monkeypatch, interruptible):
-    monkeypatch.setattr("gpnode.inference.chains._SECONDS", 1e-9)  # one step a chunk
+    monkeypatch.setattr("gpnode.inference.running.chains._SECONDS", 1e-9)  # one step a chunk
     tasks = [gn.FitTask(decay_model(), decay_data(), SETTINGS, seed=i, checkpoint=tmp_path / str(i)) for i in range(2)]
-    keep = "gpnode.inference.checkpoint.Checkpoint.keep"
-    from gpnode.inference.checkpoint import Checkpoint
+    keep = "gpnode.inference.running.checkpoint.Checkpoint.keep"
+    from gpnode.inference.running.checkpoint import Checkpoint
 
     before, sent = Checkpoint.keep, []
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpnode as gn
-from gpnode.formula import FUNCTIONS, parse, parse_equations
+from gpnode.formats.formula import FUNCTIONS, parse, parse_equations
 
 VALUES = {"x": 1.7, "y": -0.4, "k": 3.0, "t": 0.5}
 

@@ -11,17 +11,19 @@ import numpy as np
 import pytest
 
 import gpnode as gn
-from gpnode.inference import enough, gibbs, nuts
-from gpnode.inference.assembly import from_chains
-from gpnode.inference.chains import chunk, run_chains, start_chains
-from gpnode.inference.enough import evened, find_agreement, goals
-from gpnode.inference.fit import _resting, _rows_so_far
-from gpnode.inference.frame import Frame
-from gpnode.inference.laplace import find_mode
-from gpnode.inference.nuts import NUTS
-from gpnode.inference.search import search
-from gpnode.inference.start import Start, disperse, find_start, frames_of
-from gpnode.inference.traces import MemoryTrace
+from gpnode.fitting.assembly import from_chains
+from gpnode.fitting.single import _resting, _rows_so_far
+from gpnode.inference.maximum import find_mode
+from gpnode.inference.running.chains import chunk, run_chains, start_chains
+from gpnode.inference.running.traces import MemoryTrace
+from gpnode.inference.samplers import nuts
+from gpnode.inference.samplers.lifted import sampler as gibbs
+from gpnode.inference.samplers.nuts import NUTS
+from gpnode.inference.starting.ladder import Start, disperse, find_start, frames_of
+from gpnode.inference.starting.search import search
+from gpnode.inference.stopping import agreement as enough
+from gpnode.inference.stopping.agreement import evened, find_agreement, goals
+from gpnode.inference.whitening import Frame
 from gpnode.solvers import Status
 from gpnode.studies import glycolysis, predator_prey
 from small_problems import decay_data, decay_model
@@ -67,8 +69,8 @@ def test_bits_do_not_depend_on_chunks_or_executor(start, monkeypatch):
         return [c.trace.read() for c in chains]
 
     one = run()
-    monkeypatch.setattr("gpnode.inference.chains._FIRST", 7)
-    monkeypatch.setattr("gpnode.inference.chains._SECONDS", 0.001)
+    monkeypatch.setattr("gpnode.inference.running.chains._FIRST", 7)
+    monkeypatch.setattr("gpnode.inference.running.chains._SECONDS", 0.001)
     two = run(Inline())
     for a, b in zip(one, two, strict=True):
         assert len(a) == SETTINGS.draws
@@ -77,7 +79,7 @@ def test_bits_do_not_depend_on_chunks_or_executor(start, monkeypatch):
 
 
 def test_interruption_keeps_what_there_is(start, monkeypatch):
-    monkeypatch.setattr("gpnode.inference.chains._SECONDS", 1e-9)  # one step a chunk
+    monkeypatch.setattr("gpnode.inference.running.chains._SECONDS", 1e-9)  # one step a chunk
     chains = chains_of(start)
     with pytest.raises(KeyboardInterrupt):
         run_chains(

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from gpnode.inference import interrupts
+from gpnode.inference.running import interrupts
 
 pytestmark = pytest.mark.usefixtures("interruptible")
 

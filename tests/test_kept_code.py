@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from numpyro import distributions as dist
 
-from gpnode.orderly import orderly
+from gpnode.model.priors.ordering import orderly
 
 LOWERED = """
 import hashlib
 import equinox as eqx
 import jax.numpy as jnp
 import gpnode as gn
-from gpnode.evaluation import value_and_grad
+from gpnode.problem.evaluation import value_and_grad
 field = gn.KnownForm(["x"], lambda t, x, p: {"x": -p.k * x.x}, {"k": gn.Uniform(0.1, 2.0)})
 data = gn.Observations({"x": ([0.0, 1.0, 2.0, 3.0], [5.0, 3.0, 2.0, 1.5])})
 problem = gn.bind(gn.Model(field, initial={"x": gn.TruncatedNormal(5.0, 1.0, low=0.0)}), data)

@@ -16,7 +16,7 @@ import pytest
 import gpnode as gn
 from gpnode import cli
 from gpnode.cli.runs import load_run
-from gpnode.problem_file import write_problem
+from gpnode.formats.problem_toml import write_problem
 
 KILLS, INTERRUPTS = (int(os.environ.get(name, n)) for name, n in (("KILLS", "50"), ("INTERRUPTS", "20")))
 

@@ -12,11 +12,11 @@ from scipy import stats
 from scipy.integrate import solve_ivp
 
 import gpnode as gn
-from gpnode.inference import lifted
-from gpnode.inference.checkpoint import Checkpoint
-from gpnode.inference.conditionals import path_given_rest, whiteners_of
-from gpnode.inference.start import Start, find_start, solver_errors, with_finer_steps
-from gpnode.problem import Problem
+from gpnode.inference.running.checkpoint import Checkpoint
+from gpnode.inference.samplers.lifted import surface as lifted
+from gpnode.inference.samplers.lifted.conditioning import path_given_rest, whiteners_of
+from gpnode.inference.starting.ladder import Start, find_start, solver_errors, with_finer_steps
+from gpnode.problem.density import Problem
 from gpnode.solvers import Status
 
 WIDTH = 0.05
@@ -250,7 +250,9 @@ def test_steps_are_made_finer_where_chains_went(running_apart):
 @pytest.mark.slow
 def test_a_run_on_coarse_steps_begins_again_on_finer_ones(tmp_path, monkeypatch):
     """And where it ends does not depend on whether it was interrupted after that."""
-    monkeypatch.setattr("gpnode.inference.start._with_accurate_steps", lambda problem, points: coarse(problem))
+    monkeypatch.setattr(
+        "gpnode.inference.starting.ladder._with_accurate_steps", lambda problem, points: coarse(problem)
+    )
     method = gn.Lifted(draws=250, warmup=60, chains=2)
     whole = gn.fit(*on_the_edge(), method=method, progress=False)
     assert whole.record["start"]["steps"] > coarse(gn.bind(*on_the_edge())).nodes.shape[1]

@@ -15,8 +15,9 @@ from scipy import stats
 
 import gpnode as gn
 import reference as ref
-from gpnode import kernels, priors
-from gpnode.evaluation import log_density, value_and_grad
+from gpnode.model import priors
+from gpnode.model.observation import kernels
+from gpnode.problem.evaluation import log_density, value_and_grad
 from gpnode.solvers import ALL_SOLVERS
 
 TIGHT = {
@@ -386,7 +387,7 @@ def test_linear_time_gives_the_dense_density(decay_data, kernel, monkeypatch):
     at = jnp.asarray(points(problem.size)[0])
     # Compiled by themselves: what gpnode keeps compiled does not know of the limit.
     dense = jax.jit(lambda at: problem.value_and_grad(at))(at)
-    monkeypatch.setattr("gpnode.likelihood.DENSE_LIMIT", 1)
+    monkeypatch.setattr("gpnode.problem.covariance.DENSE_LIMIT", 1)
     other = gn.bind(rotation_model(kernel=kernel), decay_data)
     linear = jax.jit(lambda at: other.value_and_grad(at))(at)
     assert float(linear[0]) == pytest.approx(float(dense[0]), rel=1e-11)

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 import gpnode as gn
-from gpnode import kernels, priors
-from gpnode.evaluation import log_density, value_and_grad
+from gpnode.model import priors
+from gpnode.model.observation import kernels
+from gpnode.problem.evaluation import log_density, value_and_grad
 from gpnode.solvers import Status
 
 
@@ -68,7 +69,10 @@ WRONG = {
     "class for a kernel": (lambda: gn.Model(known(), kernel=kernels.Matern32), "kernel must be an object"),
     "class for a solver": (lambda: gn.Model(known(), solver=gn.Stiff), "solver must be an object"),
     "number for noise": (lambda: gn.Model(known(), noise=0.1), "noise must be an object"),
-    "method for a prior": (lambda: gn.Dictionary(["x"], gn.polynomial(1), prior=gn.Laplace()), "gpnode.priors"),
+    "method for a prior": (
+        lambda: gn.Dictionary(["x"], gn.polynomial(1), prior=gn.Laplace()),
+        "gpnode.model.priors.sparsity",
+    ),
     "list of slopes": (lambda: gn.Model(known(f=lambda t, x, p: [x.x])), "must return {state: slope}"),
     "if in the field": (lambda: gn.Model(known(f=lambda t, x, p: {"x": 1.0 if x.x > 0 else 0.0})), "jnp.where"),
     "vector start": (lambda: gn.Model(known(), initial={"x": gn.Normal(jnp.zeros(2), 1.0)}), "one number"),
@@ -228,7 +232,7 @@ def test_jumps_do_not_make_the_grid_explode():
 def test_fingerprints_are_the_same_in_every_process():
     script = (
         "import gpnode as gn\n"
-        "from gpnode.binding import fingerprint\n"
+        "from gpnode.problem.binding import fingerprint\n"
         "from gpnode.studies import predator_prey as study\n"
         "print(fingerprint(study.dictionary(), study.simulate(0)))"
     )

@@ -17,11 +17,11 @@ from jax.flatten_util import ravel_pytree
 from scipy import stats
 
 import gpnode as gn
-from gpnode.factorise import factorise, score
-from gpnode.inference.conditionals import split
-from gpnode.inference.start import Start, find_start
-from gpnode.likelihood import Lags
-from gpnode.problem import Problem
+from gpnode.inference.samplers.lifted.conditioning import split
+from gpnode.inference.starting.ladder import Start, find_start
+from gpnode.problem.covariance import Lags
+from gpnode.problem.density import Problem
+from gpnode.problem.factorisation import factorise, score
 from gpnode.solvers import FixedGrid, Native, Status, unsupported
 from gpnode.solvers.adaptive import _Diffrax
 from gpnode.studies import glycolysis, human_motion, predator_prey
@@ -224,7 +224,7 @@ def test_score_in_native_and_in_array_code_agrees(times, monkeypatch):
         jnp.asarray(0.1),
     )
     native = score(*arguments)
-    monkeypatch.setattr("gpnode.factorise._LARGEST_NATIVE", 0)
+    monkeypatch.setattr("gpnode.problem.factorisation._LARGEST_NATIVE", 0)
     array = score(*arguments)
     cov = np.exp(-4.0 * np.abs(times[:, None] - times)) + 0.1 * np.eye(times.size)
     assert float(array.value) == pytest.approx(stats.multivariate_normal(cov=cov).logpdf(arguments[0]))

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import gpnode as gn
-from gpnode.evaluation import log_density
-from gpnode.inference.chains import Chain, run_chains, start_chains
-from gpnode.inference.laplace import Mode
-from gpnode.inference.pilots import Pilots, Place, _by_place, pinned, run_pilots
-from gpnode.inference.search import Candidate
-from gpnode.inference.start import disperse, find_start, frames_of
+from gpnode.inference.maximum import Mode
+from gpnode.inference.running.chains import Chain, run_chains, start_chains
+from gpnode.inference.starting.ladder import disperse, find_start, frames_of
+from gpnode.inference.starting.pilots import Pilots, Place, _by_place, pinned, run_pilots
+from gpnode.inference.starting.search import Candidate
+from gpnode.problem.evaluation import log_density
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +25,8 @@ def unexplained() -> gn.Observations:
 
 @pytest.fixture
 def short(monkeypatch):
-    monkeypatch.setattr("gpnode.inference.pilots._BLOCK", 20)
-    monkeypatch.setattr("gpnode.inference.pilots._MOST_BLOCKS", 2)
+    monkeypatch.setattr("gpnode.inference.starting.pilots._BLOCK", 20)
+    monkeypatch.setattr("gpnode.inference.starting.pilots._MOST_BLOCKS", 2)
     return gn.Lifted(warmup=20, chains=3)
 
 
@@ -55,8 +55,8 @@ def test_a_start_far_below_the_others_is_left_behind(unexplained, short, monkeyp
         noise=gn.Noise(std=gn.LogNormal(-3.0, 1.0)),
     )
     problem = gn.bind(model, unexplained)
-    monkeypatch.setattr("gpnode.inference.pilots.settle", lambda problem, start, key: start)
-    monkeypatch.setattr("gpnode.inference.pilots.run_chains", _stand_still)
+    monkeypatch.setattr("gpnode.inference.starting.pilots.settle", lambda problem, start, key: start)
+    monkeypatch.setattr("gpnode.inference.starting.pilots.run_chains", _stand_still)
     good, bad = np.array([1.0, -3.0]), np.array([1.0, 1.6])
     starts = [Candidate(u, 0.0, "") for u in (bad, good)]
     ((place,),) = run_pilots(problem, starts, short, jax.random.key(0), lambda what: None)

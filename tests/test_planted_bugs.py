@@ -12,9 +12,14 @@ import pytest
 from scipy import optimize, stats
 
 import gpnode as gn
-from gpnode import binding, kernels, likelihood, parameters
-from gpnode.convergence import bulk_ess
-from gpnode.likelihood import RELATIVE_JITTER, Channel, Noise
+from gpnode.inference.stopping.statistics import bulk_ess
+from gpnode.model.observation import kernels
+from gpnode.model.observation.noise import Noise
+from gpnode.model.priors import parameters
+from gpnode.problem import observables as likelihood
+from gpnode.problem.covariance import RELATIVE_JITTER
+from gpnode.problem import binding
+from gpnode.problem.observables import Channel
 
 # Decay x' = -k x with a Gaussian process and noise, and steady growth y' = c with noise alone.
 K, C, X0, Y0 = 0.5, 1.5, 8.0, -2.0

@@ -11,11 +11,11 @@ import pytest
 import xarray as xr
 
 import gpnode as gn
-from gpnode.convergence import bulk_ess, pareto_k, rank_rhat
-from gpnode.forecast import conditional
-from gpnode.inference import NUTS
-from gpnode.inference.assembly import _accuracy
-from gpnode.modes import find_modes
+from gpnode.fitting.assembly import _accuracy
+from gpnode.inference.samplers.nuts import NUTS
+from gpnode.inference.stopping.modes import find_modes
+from gpnode.inference.stopping.statistics import bulk_ess, pareto_k, rank_rhat
+from gpnode.results.forecasts import conditional
 
 
 def growth(t, x, p):
@@ -204,7 +204,7 @@ def test_interrupted_runs_and_coarse_solvers_fail(posterior, good):
 def test_what_coarse_steps_can_do_is_told(posterior, monkeypatch):
     """Half of the draws ought to have twice the weight: at most, a mean is the difference of the two halves off."""
     errors = np.where(np.arange(100) < 50, 0.0, np.log(2.0))
-    monkeypatch.setattr("gpnode.inference.assembly.solver_errors", lambda problem, points: errors)
+    monkeypatch.setattr("gpnode.fitting.assembly.solver_errors", lambda problem, points: errors)
     found = _accuracy(posterior.problem, posterior.unconstrained)
     values = np.where(np.arange(100) < 50, -1.0, 1.0)
     assert found["largest_shift"] == pytest.approx(np.average(values, weights=np.exp(errors)) / values.std())
@@ -388,7 +388,7 @@ def test_conditional_is_the_textbook_one(posterior):
 
 
 def test_fingerprints_tell_priors_and_tables_apart(positive_data):
-    from gpnode.binding import fingerprint
+    from gpnode.problem.binding import fingerprint
 
     def with_prior(prior):
         return gn.Model(gn.KnownForm(["x"], growth, {"r": prior, "K": 50.0}))
@@ -468,8 +468,8 @@ def test_plots_draw(posterior, sparse):
 
 
 def test_progress_speaks_where_there_is_no_terminal(positive_data, capsys, monkeypatch):
-    monkeypatch.setattr("gpnode.inference.progress._LINE_EVERY", -1.0)
-    monkeypatch.setattr("gpnode.inference.progress._GUESS_AFTER", 0.0)
+    monkeypatch.setattr("gpnode.inference.running.progress._LINE_EVERY", -1.0)
+    monkeypatch.setattr("gpnode.inference.running.progress._GUESS_AFTER", 0.0)
     gn.fit(MODEL, positive_data, method=SETTINGS)
     said = capsys.readouterr().err
     assert "smoothing" in said

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import gpnode as gn
-from gpnode import kernels
-from gpnode.convergence import bulk_ess
+from gpnode.inference.stopping.statistics import bulk_ess
+from gpnode.model.observation import kernels
 
 
 def monte_carlo_errors(draws: np.ndarray) -> tuple[float, float]:

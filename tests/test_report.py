@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gpnode as gn
-from gpnode.report import build
+from gpnode.render.report import build
 
 EVIL = "<script>alert(1)</script>"
 NAME = EVIL.replace("/", "|")  # results are kept under the names of states, which hold no slash
@@ -63,7 +63,7 @@ def test_report_stands_alone(page):
 
 
 def test_draws_without_a_path_are_counted_on_the_page(hostile, monkeypatch):
-    from gpnode import report
+    from gpnode.render import report
 
     whole = report.forecast
     monkeypatch.setattr(report, "forecast", lambda *a, **k: dataclasses.replace(whole(*a, **k), failures=7))

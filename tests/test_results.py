@@ -10,10 +10,12 @@ import sympy
 import xarray as xr
 
 import gpnode as gn
-from gpnode import convergence, kernels, symbolic
-from gpnode.audit import process_shares, widths_against_prior
-from gpnode.loo import pointwise_log_density
+from gpnode.inference.stopping import statistics as convergence
+from gpnode.model.observation import kernels
+from gpnode.results.comparison import pointwise_log_density
+from gpnode.results.diagnostics.audit import process_shares, widths_against_prior
 from gpnode.studies import glycolysis, human_motion, predator_prey, results
+from gpnode.tracing import formulas as symbolic
 
 plt.switch_backend("Agg")
 

@@ -6,118 +6,128 @@
 >>> posterior = gn.fit(model, data, seed=0)
 >>> print(posterior.equations())
 >>> print(posterior.diagnose())
+
+What importing changes for other code in the process is said in :mod:`gpnode._config`, and nowhere else.
 """
 
+from __future__ import annotations
+
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from ._config import configure_jax
 
 configure_jax()  # before anything below creates an array
 
-from . import kernels, priors  # noqa: E402
-from .binding import bind  # noqa: E402
-from .calibration import Calibration, calibrate  # noqa: E402
-from .data import Observations  # noqa: E402
-from .diagnostics import diagnose  # noqa: E402
-from .dynamics import Dictionary, KnownForm, Sum, fourier, polynomial, term  # noqa: E402
-from .equations import equations  # noqa: E402
-from .errors import (  # noqa: E402
-    CheckpointError,
-    DataError,
-    FileFormatError,
-    GpnodeError,
-    ModelError,
-    StartError,
-    StorageError,
-    WorkerError,
-)
-from .forecast import Forecast, forecast  # noqa: E402
-from .inference import NUTS, FitOutcome, FitTask, Laplace, Lifted, fit, fit_many, open_checkpoint  # noqa: E402
-from .likelihood import Identity, Log, Noise  # noqa: E402
-from .loo import compare, loo  # noqa: E402
-from .model import Around, Model  # noqa: E402
-from .posterior import Posterior  # noqa: E402
-from .priors import (  # noqa: E402
-    Exponential,
-    FinnishHorseshoe,
-    Gamma,
-    HalfNormal,
-    Horseshoe,
-    InverseGamma,
-    LogNormal,
-    Normal,
-    TruncatedNormal,
-    Uniform,
-)
-from .simulation import simulate  # noqa: E402
-from .solvers import Adaptive, FixedGrid, Native, NativeStiff, Stiff  # noqa: E402
+__version__ = "0.2.0"
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:  # the same names as below, for tools that read code without running it
+    from .data.observations import Observations
+    from .design.calibration import Calibration, calibrate
+    from .design.simulation import simulate
+    from .errors import (
+        CheckpointError,
+        DataError,
+        FileFormatError,
+        GpnodeError,
+        ModelError,
+        StartError,
+        StorageError,
+        WorkerError,
+    )
+    from .fitting.many import FitOutcome, FitTask, fit_many
+    from .fitting.single import fit, open_checkpoint
+    from .inference.samplers.laplace import Laplace
+    from .inference.samplers.lifted.sampler import Lifted
+    from .inference.samplers.nuts import NUTS
+    from .model import priors
+    from .model.dynamics import Dictionary, KnownForm, Sum, fourier, polynomial, term
+    from .model.model import Around, Model
+    from .model.observation import kernels
+    from .model.observation.noise import Noise
+    from .model.observation.transforms import Identity, Log
+    from .model.priors import (
+        Exponential,
+        FinnishHorseshoe,
+        Gamma,
+        HalfNormal,
+        Horseshoe,
+        InverseGamma,
+        LogNormal,
+        Normal,
+        TruncatedNormal,
+        Uniform,
+    )
+    from .problem.binding import bind
+    from .render import plots
+    from .results.comparison import compare, loo
+    from .results.diagnostics.verdict import diagnose
+    from .results.equations import equations
+    from .results.forecasts import Forecast, forecast
+    from .results.posterior import Posterior
+    from .solvers import Adaptive, FixedGrid, Native, NativeStiff, Stiff
+
+_PUBLIC = {
+    "data.observations": ("Observations",),
+    "design.calibration": ("Calibration", "calibrate"),
+    "design.simulation": ("simulate",),
+    "errors": (
+        "CheckpointError",
+        "DataError",
+        "FileFormatError",
+        "GpnodeError",
+        "ModelError",
+        "StartError",
+        "StorageError",
+        "WorkerError",
+    ),
+    "fitting.many": ("FitOutcome", "FitTask", "fit_many"),
+    "fitting.single": ("fit", "open_checkpoint"),
+    "inference.samplers.laplace": ("Laplace",),
+    "inference.samplers.lifted.sampler": ("Lifted",),
+    "inference.samplers.nuts": ("NUTS",),
+    "model": ("priors",),
+    "model.dynamics": ("Dictionary", "KnownForm", "Sum", "fourier", "polynomial", "term"),
+    "model.model": ("Around", "Model"),
+    "model.observation": ("kernels",),
+    "model.observation.noise": ("Noise",),
+    "model.observation.transforms": ("Identity", "Log"),
+    "model.priors": (
+        "Exponential",
+        "FinnishHorseshoe",
+        "Gamma",
+        "HalfNormal",
+        "Horseshoe",
+        "InverseGamma",
+        "LogNormal",
+        "Normal",
+        "TruncatedNormal",
+        "Uniform",
+    ),
+    "problem.binding": ("bind",),
+    "render": ("plots",),
+    "results.comparison": ("compare", "loo"),
+    "results.diagnostics.verdict": ("diagnose",),
+    "results.equations": ("equations",),
+    "results.forecasts": ("Forecast", "forecast"),
+    "results.posterior": ("Posterior",),
+    "solvers": ("Adaptive", "FixedGrid", "Native", "NativeStiff", "Stiff"),
+}
+_HOMES = {name: module for module, names in _PUBLIC.items() for name in names}
+
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> object:
-    """``gpnode.plots``, loaded when first used: figures are not wanted by all, and their library takes long to load."""
-    if name == "plots":
-        return import_module(".plots", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """A public name, loaded when it is first used: nobody waits for what he does not need."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = import_module(f".{_HOMES[name]}", __name__)
+    # A submodule that nobody has imported yet is no attribute of its package.
+    value = getattr(home, name, None) or import_module(f".{name}", home.__name__)
+    globals()[name] = value
+    return value
 
 
-__all__ = [
-    "NUTS",
-    "Adaptive",
-    "Around",
-    "Calibration",
-    "CheckpointError",
-    "DataError",
-    "Dictionary",
-    "Exponential",
-    "FileFormatError",
-    "FinnishHorseshoe",
-    "FitOutcome",
-    "FitTask",
-    "FixedGrid",
-    "Forecast",
-    "Gamma",
-    "GpnodeError",
-    "HalfNormal",
-    "Horseshoe",
-    "Identity",
-    "InverseGamma",
-    "KnownForm",
-    "Laplace",
-    "Lifted",
-    "Log",
-    "LogNormal",
-    "Model",
-    "ModelError",
-    "Native",
-    "NativeStiff",
-    "Noise",
-    "Normal",
-    "Observations",
-    "Posterior",
-    "StartError",
-    "Stiff",
-    "StorageError",
-    "Sum",
-    "TruncatedNormal",
-    "Uniform",
-    "WorkerError",
-    "bind",
-    "calibrate",
-    "compare",
-    "diagnose",
-    "equations",
-    "fit",
-    "fit_many",
-    "forecast",
-    "fourier",
-    "kernels",
-    "loo",
-    "open_checkpoint",
-    "plots",
-    "polynomial",
-    "priors",
-    "simulate",
-    "term",
-]
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

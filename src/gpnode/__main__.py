@@ -1,5 +1,5 @@
 """``python -m gpnode`` is the command line."""
 
-from .cli import main
+from gpnode.cli import main
 
 main()

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from ..errors import GpnodeError
-from . import calibrating, checking, examples, fitting, runs, studies
-from .exits import BAD_INPUT, EXIT_CODES, INTERRUPTED, TERMINATED, Terminated, ending_gently
+from gpnode.cli import calibrating, checking, examples, fitting, runs, studies
+from gpnode.cli.exits import BAD_INPUT, EXIT_CODES, INTERRUPTED, TERMINATED, Terminated, ending_gently
+from gpnode.errors import GpnodeError
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

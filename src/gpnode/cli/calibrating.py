@@ -9,9 +9,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..files import make_folder, write_text
-from .exits import NOT_CONVERGED, OK, add_command
-from .fitting import add_problem_arguments, problem_of
+from gpnode._files import make_folder, write_text
+from gpnode.cli.exits import NOT_CONVERGED, OK, add_command
+from gpnode.cli.fitting import add_problem_arguments, problem_of
 
 
 def add_commands(commands: Any) -> None:
@@ -34,8 +34,8 @@ def add_commands(commands: Any) -> None:
 def _calibrate(options: argparse.Namespace) -> int:
     import matplotlib.pyplot as plt
 
-    from .. import plots
-    from ..calibration import calibrate
+    from gpnode.design.calibration import calibrate
+    from gpnode.render import plots
 
     plt.switch_backend("Agg")
     problem = problem_of(options)

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ..data import Observations
-from ..posterior import Posterior
-from .exits import OK, add_command
-from .fitting import add_problem_arguments, problem_of
+from gpnode.cli.exits import OK, add_command
+from gpnode.cli.fitting import add_problem_arguments, problem_of
+from gpnode.data.observations import Observations
+from gpnode.results.posterior import Posterior
 
 _ROUNDS, _WORK_A_ROUND, _SET_UP = 2900, 45.0, 30.0  # of the default sampler; gradients in a round; seconds
 
@@ -34,7 +34,8 @@ def add_commands(commands: Any) -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from ..inference import Laplace, fit
+    from gpnode.fitting.single import fit
+    from gpnode.inference.samplers.laplace import Laplace
 
     problem = problem_of(options)
     print(problem.data, "\n")
@@ -76,7 +77,7 @@ def data_remarks(data: Observations) -> list[str]:
 
 def fit_remarks(posterior: Posterior) -> list[str]:
     """What the curvature at the highest density says the data cannot tell."""
-    from ..audit import widths_against_prior
+    from gpnode.results.diagnostics.audit import widths_against_prior
 
     remarks = [
         f"{name} would stay about as wide as its prior: these data say next to nothing about it."
@@ -102,7 +103,7 @@ def _expected_seconds(posterior: Posterior) -> float:
     """From the time of one gradient, which the sampler's cost is about proportional to."""
     import jax.numpy as jnp
 
-    from ..evaluation import value_and_grad
+    from gpnode.problem.evaluation import value_and_grad
 
     assert posterior.problem is not None
     at = jnp.asarray(posterior.unconstrained[0, 0])
@@ -119,8 +120,8 @@ def _expected_seconds(posterior: Posterior) -> float:
 def _draw(posterior: Posterior, folder: Path) -> None:
     import matplotlib.pyplot as plt
 
-    from .. import plots
-    from ..forecast import forecast
+    from gpnode.render import plots
+    from gpnode.results.forecasts import forecast
 
     plt.switch_backend("Agg")
     folder.mkdir(parents=True, exist_ok=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..problem_file import write_problem
-from .exits import OK, add_command
+from gpnode.cli.exits import OK, add_command
+from gpnode.formats.problem_toml import write_problem
 
 # Pelts traded by the Hudson's Bay Company, in thousands.
 _PELTS = """year,hare,lynx

@@ -10,13 +10,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..binding import fingerprint
-from ..errors import CheckpointError, ModelError
-from ..files import copy_file, make_folder, write_text
-from ..inference import check_same, default_method, fit, new_run, read_run
-from ..problem_file import ProblemFile, read_problem, write_problem
-from .exits import NOT_CONVERGED, OK, add_command
-from .runs import CHECKPOINT, pair, verdict_as_json
+from gpnode._files import copy_file, make_folder, write_text
+from gpnode.cli.exits import NOT_CONVERGED, OK, add_command
+from gpnode.cli.runs import CHECKPOINT, pair, verdict_as_json
+from gpnode.errors import CheckpointError, ModelError
+from gpnode.fitting.single import default_method, fit
+from gpnode.formats.problem_toml import ProblemFile, read_problem, write_problem
+from gpnode.inference.running.checkpoint import check_same, new_run, read_run
+from gpnode.problem.binding import fingerprint
 
 
 def add_commands(commands: Any) -> None:
@@ -126,7 +127,7 @@ def _run(folder: Path, problem: ProblemFile, method: Any, seed: int, options: ar
     """Fit with a checkpoint, write results, print the verdict."""
     import matplotlib.pyplot as plt
 
-    from ..report import write_report
+    from gpnode.render.report import write_report
 
     plt.switch_backend("Agg")
     try:

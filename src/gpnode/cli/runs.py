@@ -7,13 +7,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..diagnostics import Verdict
-from ..errors import ModelError
-from ..files import write_text
-from ..inference import open_checkpoint
-from ..posterior import Posterior
-from ..problem_file import ProblemFile, read_problem
-from .exits import NOT_CONVERGED, OK, add_command
+from gpnode._files import write_text
+from gpnode.cli.exits import NOT_CONVERGED, OK, add_command
+from gpnode.errors import ModelError
+from gpnode.fitting.single import open_checkpoint
+from gpnode.formats.problem_toml import ProblemFile, read_problem
+from gpnode.results.diagnostics.verdict import Verdict
+from gpnode.results.posterior import Posterior
 
 CHECKPOINT = "checkpoint"  # directory of the run inside the directory of results
 
@@ -88,7 +88,7 @@ def _forecast(options: argparse.Namespace) -> int:
     import numpy as np
     import pandas as pd
 
-    from ..forecast import forecast
+    from gpnode.results.forecasts import forecast
 
     posterior, _ = load_run(options.run)
     name = options.trajectory or posterior.data.trajectories[0]
@@ -141,7 +141,7 @@ def _diagnose(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from ..loo import compare
+    from gpnode.results.comparison import compare
 
     if len(options.runs) < 2:
         raise ModelError("give at least two fits to compare.")
@@ -170,7 +170,7 @@ def _export(options: argparse.Namespace) -> int:
 def _report(options: argparse.Namespace) -> int:
     import matplotlib.pyplot as plt
 
-    from ..report import write_report
+    from gpnode.render.report import write_report
 
     plt.switch_backend("Agg")
     posterior, _ = load_run(options.run)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .exits import NOT_CONVERGED, OK, add_command
+from gpnode.cli.exits import NOT_CONVERGED, OK, add_command
 
 
 def add_commands(commands: Any) -> None:
@@ -59,7 +59,7 @@ def _run(name: str, options: argparse.Namespace) -> int:
 
 def _study(name: str, options: argparse.Namespace) -> bool:
     """Run it; whether all its chains converged."""
-    from ..studies import glycolysis, human_motion, predator_prey
+    from gpnode.studies import glycolysis, human_motion, predator_prey
 
     common = {"seed": options.seed, "progress": not options.quiet}
     if name == "predator-prey":

@@ -1,9 +1,9 @@
 """Initial value problem solvers behind one seam (:class:`Solver`)."""
 
-from .adaptive import Adaptive, Stiff
-from .base import Solver, Status, Trajectory, VectorField, solve_with_gradient
-from .fixed_grid import FixedGrid, local_errors, refine
-from .native import Native, NativeStiff, unsupported
+from gpnode.solvers.adaptive import Adaptive, Stiff
+from gpnode.solvers.base import Solver, Status, Trajectory, VectorField, solve_with_gradient
+from gpnode.solvers.fixed_grid import FixedGrid, local_errors, refine
+from gpnode.solvers.native import Native, NativeStiff, unsupported
 
 ALL_SOLVERS = (Native, NativeStiff, FixedGrid, Adaptive, Stiff)
 

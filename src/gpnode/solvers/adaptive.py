@@ -10,7 +10,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
-from .base import BLOW_UP_BOUND, Solver, Status, Trajectory, VectorField, classify
+from gpnode.solvers.base import BLOW_UP_BOUND, Solver, Status, Trajectory, VectorField, classify
 
 _FAR_OUT, _STEEP = 100.0 * BLOW_UP_BOUND, 1e6 * BLOW_UP_BOUND
 

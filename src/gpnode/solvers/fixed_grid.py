@@ -16,9 +16,9 @@ import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from .adaptive import Adaptive
-from .base import BLOW_UP_BOUND, Solver, Status, Trajectory, VectorField, classify
-from .tableau import COUPLING, ERROR, NODES, WEIGHTS
+from gpnode.solvers.adaptive import Adaptive
+from gpnode.solvers.base import BLOW_UP_BOUND, Solver, Status, Trajectory, VectorField, classify
+from gpnode.solvers.tableau import COUPLING, ERROR, NODES, WEIGHTS
 
 
 class FixedGrid(Solver):

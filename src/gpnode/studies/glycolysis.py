@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from .. import plots
-from ..data import Observations
-from ..dynamics import KnownForm, Named
-from ..forecast import forecast
-from ..inference import fit
-from ..model import Model
-from ..posterior import Posterior
-from ..priors import Uniform
-from . import results
+from gpnode.data.observations import Observations
+from gpnode.fitting.single import fit
+from gpnode.model.dynamics import KnownForm, Named
+from gpnode.model.model import Model
+from gpnode.model.priors import Uniform
+from gpnode.render import plots
+from gpnode.results.forecasts import forecast
+from gpnode.results.posterior import Posterior
+from gpnode.studies import results
 
 STATES = ("S1", "S2", "S3", "S4", "N2", "A3", "S4ex")
 START = dict(zip(STATES, (0.5, 1.9, 0.18, 0.15, 0.16, 0.1, 0.064), strict=True))
@@ -197,6 +197,6 @@ def _table(runs: list[dict[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
-    from ..cli import main
+    from gpnode.cli import main
 
     main(["study", "glycolysis"])

@@ -13,16 +13,18 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from .. import kernels, plots
-from ..data import Observations
-from ..dynamics import Dictionary, polynomial
-from ..errors import DataError
-from ..forecast import Forecast, forecast
-from ..inference import Lifted, fit
-from ..model import Model
-from ..posterior import Posterior
-from ..priors import LogNormal
-from . import results
+from gpnode.data.observations import Observations
+from gpnode.errors import DataError
+from gpnode.fitting.single import fit
+from gpnode.inference.samplers.lifted.sampler import Lifted
+from gpnode.model.dynamics import Dictionary, polynomial
+from gpnode.model.model import Model
+from gpnode.model.observation import kernels
+from gpnode.model.priors import LogNormal
+from gpnode.render import plots
+from gpnode.results.forecasts import Forecast, forecast
+from gpnode.results.posterior import Posterior
+from gpnode.studies import results
 
 STATES = ("x1", "x2", "x3")
 MISSING = (33, 48)
@@ -241,6 +243,6 @@ def _latent_coverage(paths: Forecast, recording: Recording, frames: np.ndarray, 
 
 
 if __name__ == "__main__":
-    from ..cli import main
+    from gpnode.cli import main
 
     main(["study", "human-motion"])

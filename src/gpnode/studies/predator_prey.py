@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from .. import plots
-from ..data import Observations
-from ..dynamics import Dictionary, KnownForm, Named, polynomial
-from ..forecast import Forecast, forecast
-from ..inference import fit
-from ..model import Model
-from ..posterior import Posterior
-from ..priors import Normal, Uniform
-from . import results
+from gpnode.data.observations import Observations
+from gpnode.fitting.single import fit
+from gpnode.model.dynamics import Dictionary, KnownForm, Named, polynomial
+from gpnode.model.model import Model
+from gpnode.model.priors import Normal, Uniform
+from gpnode.render import plots
+from gpnode.results.forecasts import Forecast, forecast
+from gpnode.results.posterior import Posterior
+from gpnode.studies import results
 
 TRUTH = {"alpha": 1.0, "beta": -0.1, "gamma": -1.5, "delta": 0.75}
 START = (5.0, 5.0)
@@ -123,7 +123,7 @@ def _evaluate(posterior: Posterior, ahead: Forecast, folder: Path) -> dict[str, 
 
 def _sindy(seed: int) -> list[dict[str, Any]] | str:
     try:
-        from . import sindy
+        from gpnode.studies import sindy
 
         return sindy.run(seed, TIMES)
     except ImportError:
@@ -189,6 +189,6 @@ def _errors(what: str, ours: Any, sindy: list[tuple[str, Any]]) -> list[dict[str
 
 
 if __name__ == "__main__":
-    from ..cli import main
+    from gpnode.cli import main
 
     main(["study", "predator-prey"])

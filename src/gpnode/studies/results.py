@@ -13,10 +13,10 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from .. import plots
-from ..convergence import bulk_ess, rank_rhat, tail_ess
-from ..forecast import Forecast
-from ..posterior import Posterior
+from gpnode.inference.stopping.statistics import bulk_ess, rank_rhat, tail_ess
+from gpnode.render import plots
+from gpnode.results.forecasts import Forecast
+from gpnode.results.posterior import Posterior
 
 
 def save_figure(folder: Path, name: str, axes: Axes | Sequence[Axes]) -> None:

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from scipy.integrate import odeint
 
-from ..threads import one_blas_thread
-from . import predator_prey as problem
+from gpnode._threads import one_blas_thread
+from gpnode.studies import predator_prey as problem
 
 THRESHOLDS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)
 WINDOWS = (5, 7, 11, 21)  # points smoothed together before differences are taken

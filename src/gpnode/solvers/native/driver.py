@@ -28,9 +28,8 @@ whose error estimate exceeds the tolerance is cut into as many steps as it needs
 import numpy as np
 from numba import njit
 
-from ..base import BLOW_UP_BOUND as BOUND
-from ..tableau import COUPLING, ERROR, NODES, STAGES, WEIGHTS
-from .ffi import (
+from gpnode.solvers.base import BLOW_UP_BOUND as BOUND
+from gpnode.solvers.native.ffi import (
     INNER,
     argument,
     call_field,
@@ -41,6 +40,7 @@ from .ffi import (
     shared_address,
     words,
 )
+from gpnode.solvers.tableau import COUPLING, ERROR, NODES, STAGES, WEIGHTS
 
 FAST = {"contract", "reassoc", "nsz", "arcp"}  # NaN and infinity keep their meaning
 SLOPE, DERIVATIVES, SPREAD, GATHER, REFLECT, WEIGH, BEND = range(7)

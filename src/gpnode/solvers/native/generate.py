@@ -24,10 +24,10 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr
 from jax.flatten_util import ravel_pytree
 
-from ..._config import cache_directory
-from ..base import VectorField
-from . import driver
-from .scalar_code import Symbol, Tape, Unsupported, run, symbols, text
+from gpnode._config import cache_directory
+from gpnode.solvers.base import VectorField
+from gpnode.solvers.native import driver
+from gpnode.tracing.scalar_code import Symbol, Tape, Unsupported, run, symbols, text
 
 _HELPERS = """
 @njit

@@ -11,7 +11,7 @@ derivative solves the stage's equation, linearised where Newton's method ended.
 import numpy as np
 from numba import njit
 
-from .driver import (
+from gpnode.solvers.native.driver import (
     BLOW_UP,
     FAST,
     INPUTS,
@@ -32,7 +32,7 @@ from .driver import (
     slope,
     within_bound,
 )
-from .ffi import INNER, argument, call_field, is_registration, last_dimension, result, serve_under
+from gpnode.solvers.native.ffi import INNER, argument, call_field, is_registration, last_dimension, result, serve_under
 
 TARGET = "gpnode_solve_stiff"
 STAGES = 6

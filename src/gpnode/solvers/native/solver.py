@@ -15,10 +15,10 @@ import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from ..base import Solver, Trajectory, VectorField
-from . import driver, implicit, steering
-from .generate import compiled
-from .scalar_code import Unsupported
+from gpnode.solvers.base import Solver, Trajectory, VectorField
+from gpnode.solvers.native import driver, implicit, steering
+from gpnode.solvers.native.generate import compiled
+from gpnode.tracing.scalar_code import Unsupported
 
 _SOLUTION, _SENSITIVITIES, _GRADIENT = driver.SOLUTION, driver.SENSITIVITIES, driver.GRADIENT
 _CORRECTION = driver.CORRECTION

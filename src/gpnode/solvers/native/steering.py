@@ -9,7 +9,7 @@ What it takes of a field (:mod:`.driver`) besides slopes and Jacobians are their
 import numpy as np
 from numba import njit
 
-from .driver import (
+from gpnode.solvers.native.driver import (
     BEND,
     FAST,
     GATHER,
@@ -26,7 +26,7 @@ from .driver import (
     describe,
     slope,
 )
-from .ffi import INNER, argument, call_field, is_registration, last_dimension, result, serve_under
+from gpnode.solvers.native.ffi import INNER, argument, call_field, is_registration, last_dimension, result, serve_under
 
 TARGET = "gpnode_steer"
 

@@ -1,0 +1,173 @@
+"""Worlds drawn from a model: parameters from the prior, paths, Gaussian process, noise, measurements.
+
+Units inside gpnode come from the data: a state is measured by its largest value, time by how fast the data move,
+and priors of noise, Gaussian process and dictionary coefficients are in these units. A model alone is therefore no
+complete prior. :func:`with_units_of` completes it: it fixes all units to those that one data set gives, and the
+result is a prior that does not depend on what is measured next.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from gpnode._threads import one_blas_thread
+from gpnode.data.observations import Observations
+from gpnode.errors import DataError, ModelError
+from gpnode.model.model import Model
+from gpnode.problem.binding import bind
+from gpnode.problem.density import Problem
+from gpnode.solvers import Status, Trajectory
+
+_STEP_ERROR = 1e-9
+_MOST_TRIES = 50  # for each world
+_BATCH = 32
+
+
+@dataclass(frozen=True)
+class World:
+    """A truth and what was measured of it.
+
+    ``truth`` holds parameters by name in user units, as a posterior reports them; ``states`` (times, states) the true
+    states of the first trajectory, Gaussian process included, at times that need not have been measured (NaN where
+    its path does not reach); ``unconstrained`` the truth as samplers see it, if known.
+    """
+
+    truth: dict[str, np.ndarray]
+    data: Observations
+    states: np.ndarray
+    unconstrained: np.ndarray | None = None
+
+
+def with_units_of(model: Model, data: Observations) -> Model:
+    """``model`` with the units, and the priors of initial values, that ``data`` give it."""
+    problem = bind(model, data)
+    initial: dict[str, dict[str, Any]] = {s: {} for s in model.states}
+    unknown = {(r, d): problem.initial.block.priors[name] for r, d, name in problem.initial.unknown}
+    for r, trajectory in enumerate(data.trajectories):
+        for d, state in enumerate(model.states):
+            initial[state][trajectory] = unknown.get((r, d), float(problem.initial.known[r, d]))
+    return dataclasses.replace(
+        model,
+        initial=initial,
+        scales={s: float(problem.scaling.state_scale[d]) for d, s in enumerate(model.states)},
+        time_unit=float(problem.scaling.time_unit),
+    )
+
+
+@one_blas_thread()
+def simulate(
+    model: Model, data: Observations, count: int, *, seed: int = 0, times: Sequence[float] | np.ndarray = ()
+) -> tuple[list[World], int]:
+    """``count`` worlds measured when ``data`` were, in the units of ``data``, and how many draws could not be solved.
+
+    Parameters whose path cannot be solved have no place in the posterior either: the prior is the one written down,
+    restricted to paths that exist over the record, and so are these draws. ``times`` are those of ``World.states``.
+    """
+    problem = bind(with_units_of(model, data), data)
+    new_times = jnp.asarray(np.asarray(times, dtype=float))
+    key = jax.random.key(seed)
+    worlds: list[World] = []
+    dropped = 0
+    for batch in range(-(-_MOST_TRIES * count // _BATCH)):
+        drawn = _draw(problem, jax.random.split(jax.random.fold_in(key, batch), _BATCH), new_times)
+        for i in range(_BATCH):
+            if len(worlds) == count:
+                return worlds, dropped
+            world = _world(problem, data, jax.tree.map(lambda a, i=i: np.asarray(a[i]), drawn))
+            if world is None:
+                dropped += 1
+            else:
+                worlds.append(world)
+    if len(worlds) == count:
+        return worlds, dropped
+    raise ModelError(
+        f"{dropped} of {dropped + len(worlds)} draws from the prior have a path that cannot be solved. "
+        "Narrow the priors towards plausible values."
+    )
+
+
+class _Drawn(NamedTuple):
+    """Arrays of JAX while they are drawn, of NumPy after."""
+
+    unconstrained: Any
+    truth: dict[str, Any]
+    measured: list[Any]
+    states: Any
+    status: Any
+
+
+def _world(problem: Problem, data: Observations, drawn: _Drawn) -> World | None:
+    """A world with its measurements, or None if there is none with these parameters."""
+    if drawn.status != Status.OK or not all(np.isfinite(m).all() for m in drawn.measured):
+        return None
+    runs: dict[str, dict[str, Any]] = {name: {} for name in data.trajectories}
+    for series, values in zip(data.series, drawn.measured, strict=True):
+        runs[series.trajectory][series.variable] = (series.times, values)
+    try:
+        observed = Observations.from_trajectories(runs, start=dict(data.start))
+    except DataError:  # all values equal to rounding, say
+        return None
+    return World(dict(drawn.truth), observed.with_time_unit(data.time_unit), drawn.states, drawn.unconstrained)
+
+
+@eqx.filter_jit
+def _draw(problem: Problem, keys: Array, new_times: Array) -> _Drawn:
+    return jax.lax.map(lambda key: _draw_one(problem, key, new_times), keys)
+
+
+def _draw_one(problem: Problem, key: Array, new_times: Array) -> _Drawn:
+    prior_key, process_key = jax.random.split(key)
+    block_keys = jax.random.split(prior_key, len(problem.blocks))
+    values = {n: v for b, k in zip(problem.blocks, block_keys, strict=True) for n, v in b.draw(k).items()}
+    unconstrained = problem.layout.unconstrain(values)
+    values = problem.constrain(unconstrained)
+    scale, solver = problem.scaling.state_scale, problem.solver.controlled(_STEP_ERROR)
+    x0 = problem.initial.values(values) / scale
+    params = {n: values[n] for n in problem.dynamics.parameter_names}
+    field = problem.dynamics.vector_field
+    solved = [solver.solve(field, params, x, ts) for x, ts in zip(x0, problem.nodes, strict=True)]
+    status = jnp.max(jnp.stack([s.status for s in solved]))
+    states = _states_at(problem, lambda ts: solver.solve(field, params, x0[0], ts), new_times)
+    measured = []
+    for i, block in enumerate(problem.measured):
+        channel = problem.channels[block.channel]
+        transform = channel.transform
+        own = solved[block.trajectory].xs[block.rows, channel.state]
+        later = states[:, channel.state] if block.trajectory == 0 else jnp.zeros(0)
+        status = jnp.where(jnp.all(transform.inside(own)), status, Status.OUTSIDE_DOMAIN)
+        signal_key, noise_key = jax.random.split(jax.random.fold_in(process_key, i))
+        process = jnp.zeros(own.size + later.size)
+        if channel.kernel is not None:
+            times = jnp.concatenate([block.gp_times, problem.scaling.gp_time(new_times)[: later.size]])
+            process = _draw_process(signal_key, channel.signal_cov(values, times, times))
+        noise = jnp.sqrt(channel.noise_var(values)) * jax.random.normal(noise_key, own.shape)
+        level = transform.forward(own) + process[: own.size] + noise
+        measured.append(transform.backward(level) * scale[channel.state])
+        if block.trajectory == 0:
+            moved = transform.backward(transform.forward(later) + process[own.size :])
+            states = states.at[:, channel.state].set(jnp.where(transform.inside(later), moved, jnp.nan))
+    return _Drawn(unconstrained, problem.report(unconstrained), measured, states * scale, status)
+
+
+def _states_at(problem: Problem, solve: Callable[[Array], Trajectory], new_times: Array) -> Array:
+    """Scaled path (times, states) of the first trajectory at ``new_times``; NaN if it does not reach them."""
+    nodes = problem.nodes[0]
+    everything = jnp.concatenate([nodes, problem.scaling.solver_time(new_times)])
+    order = jnp.argsort(everything)
+    found = solve(everything[order])
+    return jnp.where(found.status == Status.OK, found.xs[jnp.argsort(order)][nodes.size :], jnp.nan)
+
+
+def _draw_process(key: Array, cov: Array) -> Array:
+    """A normal vector with covariance ``cov``, which may be singular."""
+    values, vectors = jnp.linalg.eigh(cov)
+    return vectors @ (jnp.sqrt(jnp.maximum(values, 0.0)) * jax.random.normal(key, values.shape))

@@ -1,0 +1,168 @@
+"""Running chains as folds over chunks, on any executor.
+
+A chunk is a pure function of a state. Who runs it, and how long it is, does not change a bit
+of the result, so that progress, interruption, checkpoints and parallel runs are all the same thing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from gpnode._threads import one_blas_thread
+from gpnode.inference.running.executors import ExecutorChoice, Task, Workers, work_off
+from gpnode.inference.running.traces import MemoryTrace, Trace, as_rows
+from gpnode.inference.running.transport import Parcel
+from gpnode.inference.samplers import nuts
+from gpnode.inference.samplers.lifted import sampler as gibbs
+from gpnode.inference.samplers.lifted.sampler import Lifted
+from gpnode.inference.samplers.nuts import NUTS
+from gpnode.inference.whitening import Frame
+from gpnode.problem.density import Problem
+from gpnode.problem.evaluation import compiled_for_sampling
+from gpnode.solvers import Status
+
+Sampler = NUTS | Lifted
+State = nuts.State | gibbs.State
+Transition = nuts.Transition | gibbs.Transition
+
+_ROOM = 100  # most steps in a chunk
+_FIRST = 5  # steps in the first one, before the speed is known
+_SECONDS = 1.5  # aim for a chunk, so that progress shows and an interrupt is answered
+
+
+@dataclass
+class Chain:
+    """One chain: where it is, and what it has left behind since the warm-up ended.
+
+    ``warmup_failures`` (statuses,) counts steps of the warm-up by the status of their solves.
+    """
+
+    index: int
+    frame: Frame
+    state: State
+    trace: Trace = field(default_factory=MemoryTrace)
+    warmup_failures: np.ndarray = field(default_factory=lambda: np.zeros(len(Status), dtype=int))
+    divergences: int = 0
+    done: int = 0
+    seconds: float = 0.0
+
+    def next_count(self, total: int) -> int:
+        """Length of the next chunk."""
+        pace = self.seconds / self.done if self.done else None
+        count = _FIRST if pace is None else int(np.clip(_SECONDS / max(pace, 1e-9), 1, _ROOM))
+        return min(count, total - self.done)
+
+    def absorb(self, state: State, rows: np.ndarray, seconds: float, warmup: int) -> None:
+        """Take in a finished chunk; only steps after the warm-up are kept."""
+        warm = int(np.clip(warmup - self.done, 0, len(rows)))
+        if warm < len(rows):
+            self.trace.append(rows[warm:])
+        self.warmup_failures += np.bincount(rows["failure"][:warm], minlength=len(Status))
+        self.divergences += int(rows["diverging"][warm:].sum())
+        self.state, self.done, self.seconds = state, self.done + len(rows), self.seconds + seconds
+
+
+def start_chains(
+    problem: Problem, frames: list[Frame], starts: list[np.ndarray], key: Array, settings: Sampler
+) -> list[Chain]:
+    """Chains before their first step. A chain's key depends on its index alone."""
+    return [
+        Chain(i, frame, first_state(problem, frame, z, jax.random.fold_in(key, i), settings))
+        for i, (frame, z) in enumerate(zip(frames, starts, strict=True))
+    ]
+
+
+def first_state(problem: Problem, frame: Frame, z: np.ndarray, key: Array, settings: Sampler) -> State:
+    """The sampler's state before the first step from ``z``, in the types it has when read from a file."""
+    return jax.tree.map(_plain, _kernel(settings).init(problem, frame, jnp.asarray(z), key, settings))
+
+
+def _plain(leaf: Array) -> Array:
+    is_key = jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return leaf if is_key else jnp.asarray(np.asarray(leaf))
+
+
+def run_chains(
+    problem: Problem | Sequence[Problem],
+    chains: list[Chain],
+    settings: Sampler,
+    steps: int,
+    on_progress: Callable[[list[Chain]], None],
+    executor: ExecutorChoice = None,
+    keep: Callable[[Chain], None] = lambda chain: None,
+) -> None:
+    """Advance all chains to ``steps`` steps, the warm-up's included; ``keep`` is called with each that has moved on.
+
+    There is one ``problem`` for all of them, or one for each.
+    Without an executor, chains run side by side in threads, one per core. When interrupted, chunks under way are
+    still taken in before the interrupt is raised again.
+    """
+    # These numbers do not enter a step; left in, code would be compiled anew for each of them.
+    shared = dataclasses.replace(settings, draws=None, chains=1)
+    problems = [problem] * len(chains) if isinstance(problem, Problem) else problem
+    made = {id(p): Parcel((p, shared)) for p in problems}
+    parcels = {id(chain): made[id(p)] for chain, p in zip(chains, problems, strict=True)}
+
+    def next_chunk(chain: Chain) -> Task | None:
+        count = chain.next_count(steps)
+        return Task(chain, run_chunk, (parcels[id(chain)], chain.frame, chain.state, count)) if count > 0 else None
+
+    def absorb(chain: Chain, result: tuple[State, np.ndarray, float]) -> Task | None:
+        chain.absorb(*result, settings.warmup)
+        keep(chain)
+        return next_chunk(chain)
+
+    def fail(chain: Chain, error: Exception) -> None:
+        raise error
+
+    with one_blas_thread(), Workers(executor, len(chains)) as workers:
+        first = [task for task in map(next_chunk, chains) if task is not None]
+        work_off(workers, first, absorb, fail, lambda: on_progress(chains))
+
+
+def _kernel(settings: Sampler) -> ModuleType:
+    return nuts if isinstance(settings, NUTS) else gibbs
+
+
+def run_chunk(
+    parcel: Parcel[tuple[Problem, Sampler]], frame: Frame, state: State, count: int
+) -> tuple[State, np.ndarray, float]:
+    """``count`` steps from ``state``: the state after them, what they left behind, and how long they took.
+
+    A worker in any process may call this, any number of times, with the same result.
+    """
+    problem, settings = parcel.content
+    begun = time.perf_counter()
+    with one_blas_thread():
+        state, kept = jax.block_until_ready(chunk(problem, frame, state, jnp.asarray(count), settings, _ROOM))
+    rows = as_rows(jax.tree.map(lambda a: np.asarray(a)[:count], kept))
+    return state, rows, time.perf_counter() - begun
+
+
+@compiled_for_sampling
+def chunk(
+    problem: Problem, frame: Frame, state: State, count: Array, settings: Sampler, room: int
+) -> tuple[State, Transition]:
+    """``count`` steps, at most ``room``; the rest of the returned arrays (room, ...) is empty.
+
+    ``count`` is not baked into the compiled code, so chunks of any length give the same bits.
+    """
+    kernel = _kernel(settings)
+    empty = jax.tree.map(lambda a: jnp.zeros((room, *a.shape), a.dtype), kernel.Transition.blank(problem.size))
+
+    def body(carry: tuple[Array, State, Transition]) -> tuple[Array, State, Transition]:
+        i, state, kept = carry
+        state, transition = kernel.step(problem, frame, state, settings)
+        return i + 1, state, jax.tree.map(lambda buffer, new: buffer.at[i].set(new), kept, transition)
+
+    _, state, kept = jax.lax.while_loop(lambda c: c[0] < count, body, (jnp.asarray(0), state, empty))
+    return state, kept

@@ -1,0 +1,98 @@
+"""From a path that follows the data to parameters that all fit each other.
+
+The search weighs measurements by a guess of the noise. Here covariances adapt to what the path
+leaves over, the path to the covariances, and so on until the density stops rising.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.optimize
+from jax import Array
+
+from gpnode._config import compiled_for_few_calls
+from gpnode.inference.samplers.lifted.conditioning import path_given_rest, rest_given_path, split, whiteners_of
+from gpnode.problem.density import Problem
+from gpnode.problem.evaluation import compiled_for_search, log_density
+
+_ROUNDS = 8
+_ENOUGH = 1.0  # nats gained in a round
+
+
+def settle(problem: Problem, start: np.ndarray, key: Array) -> np.ndarray:
+    """Unconstrained vector at or near a mode, found by turns; ``start`` if nothing better was found."""
+    best, height = np.asarray(start), log_density(problem, start)[0]
+    u = best
+    for i in range(_ROUNDS):
+        u = _settle_rest(problem, settle_path(problem, u, jax.random.fold_in(key, i)))
+        reached, _ = log_density(problem, u)
+        gain = reached - height
+        if reached > height:
+            best, height = u, reached
+        if i > 2 and gain < _ENOUGH:
+            break
+    return best
+
+
+@compiled_for_search
+def _rest_value(problem: Problem, u: Array, at: Array) -> tuple[Array, Array]:
+    return jax.value_and_grad(rest_given_path(problem, u))(at)
+
+
+def _settle_rest(problem: Problem, u: np.ndarray) -> np.ndarray:
+    _, where = split(problem)
+    if not where.size:
+        return u
+
+    def place(z: np.ndarray) -> np.ndarray:
+        at = u.copy()
+        at[where] = z
+        return at
+
+    def negative(z: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = _rest_value(problem, jnp.asarray(u), jnp.asarray(place(z)))
+        if not np.isfinite(value):
+            return 1e12, np.zeros(where.size)
+        return -float(value), -np.asarray(gradient)[where]
+
+    found = scipy.optimize.minimize(negative, u[where], jac=True, method="L-BFGS-B", options={"maxiter": 60})
+    return place(found.x) if found.fun < 1e12 else u
+
+
+@compiled_for_few_calls
+def _path_start(problem: Problem, u: Array, key: Array) -> Array:
+    return path_given_rest(problem, u, whiteners_of(problem, u), key)[1]
+
+
+@compiled_for_search
+def _path_system(problem: Problem, u: Array, key: Array, x: Array) -> tuple[Array, Array, Array, Array]:
+    """Residuals with the prior's below them, their Jacobian, the status, and the whole vector at ``x``."""
+    surface, _, place = path_given_rest(problem, u, whiteners_of(problem, u), key)
+    at = surface.evaluate(x)
+    return jnp.concatenate([at.r, x]), jnp.concatenate([at.slope, jnp.eye(x.size)]), at.status, place(x)
+
+
+def settle_path(problem: Problem, u: np.ndarray, key: Array, most: int = 30) -> np.ndarray:
+    """Levenberg–Marquardt on the lifted residuals, given the rest."""
+    at = jnp.asarray(u)
+    x = np.asarray(_path_start(problem, at, key))
+    r, slope, status, vector = _path_system(problem, at, key, jnp.asarray(x))
+    if int(status) or not np.isfinite(r).all():
+        return u
+    damping = 1.0
+    for _ in range(most):
+        curvature, gradient = np.asarray(slope.T @ slope), np.asarray(slope.T @ r)
+        step = -np.linalg.solve(curvature + damping * np.diag(np.diag(curvature)), gradient)
+        new_r, new_slope, status, new_vector = _path_system(problem, at, key, jnp.asarray(x + step))
+        better = int(status) == 0 and float(new_r @ new_r) < float(r @ r)
+        if better:
+            gain = float(r @ r - new_r @ new_r)
+            x, r, slope, vector = x + step, new_r, new_slope, new_vector
+            if gain < 0.01:
+                break
+        damping = max(damping / 5.0, 1e-9) if better else damping * 4.0
+        if damping > 1e9:
+            break
+    return np.asarray(vector)

@@ -1,0 +1,145 @@
+"""Equations the user writes down, with unknown parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpyro.distributions as dist
+from jax import Array
+
+from gpnode.data.scaling import Scaling
+from gpnode.errors import ModelError
+from gpnode.model.dynamics.base import BoundDynamics, Dynamics, Named, SharedFunction, traced_digest
+from gpnode.model.observation.kernels import describe_hyper
+from gpnode.model.priors.parameters import Block, Independent, Values
+
+
+class KnownForm(Dynamics):
+    """A vector field of known form.
+
+    Parameters
+    ----------
+    states
+        Names of the states whose equations ``f`` gives.
+    f
+        ``f(t, x, p) -> {state: slope}`` in the user's units, written with ``jax.numpy``.
+        ``x`` holds the states and ``p`` the parameters, by name: ``p.alpha * x.prey``.
+    priors
+        For each parameter a numpyro distribution, or a number if it is known.
+
+    Examples
+    --------
+    >>> decay = KnownForm(["x"], lambda t, x, p: {"x": -p.rate * x.x}, {"rate": LogNormal(0.0, 1.0)})
+    """
+
+    states: tuple[str, ...] = eqx.field(static=True)
+    f: Callable[..., Mapping[str, Any]] = eqx.field(static=True)
+    priors: dict[str, Any]
+
+    def __init__(self, states: Sequence[str], f: Callable[..., Mapping[str, Any]], priors: Mapping[str, Any]) -> None:
+        self.states = tuple(states)
+        self.f = f
+        self.priors = dict(priors)
+        for name, prior in self.priors.items():
+            if isinstance(prior, dist.Distribution):
+                if prior.batch_shape or prior.event_shape:
+                    raise ModelError(f"the prior of {name!r} must be for one number; give one prior per parameter.")
+            elif not isinstance(prior, Real):
+                raise ModelError(
+                    f"the prior of {name!r} must be a numpyro distribution or a number; got {type(prior).__name__}."
+                )
+
+    def bind(self, states: tuple[str, ...], scaling: Scaling, num_observations: int, prefix: str) -> BoundKnownForm:
+        self._check(states)
+        free = {prefix + n: p for n, p in self.priors.items() if isinstance(p, dist.Distribution)}
+        fixed = {n: float(p) for n, p in self.priors.items() if not isinstance(p, dist.Distribution)}
+        f = SharedFunction(self.f, self._digest(states))
+        return BoundKnownForm(Independent(free), fixed, scaling, f, states, self.states, prefix)
+
+    def _digest(self, states: tuple[str, ...]) -> str:
+        return traced_digest(lambda t, x, p: self.f(t["t"], x, p), ("t",), states, self.priors)
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Names of the parameters to be inferred."""
+        return tuple(n for n, p in self.priors.items() if isinstance(p, dist.Distribution))
+
+    def slopes(self, t: Any, states: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """The user's function at states and parameters given by name."""
+        return dict(self.f(t, Named(states), Named(parameters)))
+
+    def describe(self, states: tuple[str, ...]) -> dict[str, Any]:
+        return {
+            "kind": "known-form",
+            "states": list(self.states),
+            "function": getattr(self.f, "__name__", type(self.f).__name__),
+            "digest": self._digest(states),
+            "priors": {n: describe_hyper(p) for n, p in self.priors.items()},
+        }
+
+    def _check(self, states: tuple[str, ...]) -> None:
+        """Run the function once on shapes only, so that mistakes show before any sampling."""
+        number = jax.ShapeDtypeStruct((), jnp.result_type(float))
+        try:
+            slopes = jax.eval_shape(
+                self.slopes, number, dict.fromkeys(states, number), dict.fromkeys(self.priors, number)
+            )
+        except (KeyError, AttributeError) as error:
+            text = error.args[0] if error.args else str(error)
+            raise ModelError(
+                f"the vector field uses an unknown name: {text}. Give it a prior, or correct it."
+            ) from error
+        except Exception as error:  # whatever the user's own code raises
+            first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise ModelError(
+                f"the vector field cannot be traced: {first} It must return {{state: slope}} and use jax.numpy, "
+                "with jnp.where in place of if."
+            ) from error
+        if set(slopes) != set(self.states):
+            raise ModelError(
+                f"the vector field must return slopes for {', '.join(self.states)}; "
+                f"it returns {', '.join(slopes) or 'none'}."
+            )
+        for state, slope in slopes.items():
+            if slope.shape != ():
+                raise ModelError(f"the slope of {state!r} must be one number; its shape is {slope.shape}.")
+
+
+class BoundKnownForm(BoundDynamics):
+    """The user's function on scaled states: ``block`` holds unknown parameters, ``fixed`` known ones."""
+
+    block: Independent
+    fixed: dict[str, float]
+    scaling: Scaling
+    f: SharedFunction = eqx.field(static=True)
+    all_states: tuple[str, ...] = eqx.field(static=True)
+    states: tuple[str, ...] = eqx.field(static=True)
+    prefix: str = eqx.field(static=True)
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        return (self.block,)
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        return self.block.names
+
+    def vector_field(self, t: Array, x: Array, values: Values) -> Array:
+        scale = self.scaling.state_scale
+        named = Named({s: x[i] * scale[i] for i, s in enumerate(self.all_states)})
+        free = {name.removeprefix(self.prefix): values[name] for name in self.block.names}
+        slopes = self.f(self.scaling.user_time(t), named, Named({**free, **self.fixed}))
+        rate = self.scaling.time_unit / scale
+        zero = jnp.zeros(())
+        return jnp.stack([slopes[s] * rate[i] if s in self.states else zero for i, s in enumerate(self.all_states)])
+
+    def report(self, values: Values) -> Values:
+        return {name: values[name] for name in self.block.names}
+
+    def dims(self) -> dict[str, dict[str, tuple[str, ...]]]:
+        return {name: {} for name in self.block.names}

@@ -1,0 +1,143 @@
+"""What the user states: dynamics, initial values, and how measurements scatter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any, TypeVar
+
+import numpyro.distributions as dist
+
+from gpnode.errors import ModelError
+from gpnode.model.dynamics import Dynamics
+from gpnode.model.observation.kernels import Kernel, SquaredExponential, describe_hyper
+from gpnode.model.observation.noise import Noise
+from gpnode.model.observation.transforms import Identity, Transform
+from gpnode.solvers import Solver
+
+Spec = TypeVar("Spec")
+
+
+@dataclass(frozen=True)
+class Around:
+    """Initial value inferred around the first measurement of its variable.
+
+    The prior is normal, ``width`` times as wide as the spread of all measurements of the
+    variable; on the log scale it is log-normal with that ``width``.
+    """
+
+    width: float = 1.0
+
+
+@dataclass(frozen=True)
+class Model:
+    """Equations of motion with everything that is uncertain about them.
+
+    Parameters
+    ----------
+    dynamics
+        :class:`KnownForm`, :class:`Dictionary`, or a :class:`Sum` of both.
+    initial
+        For each state its value at the start: a number (known), a numpyro distribution (in the
+        user's units), or ``Around()``, which is the default for observed states. To tell
+        trajectories apart, give ``{trajectory: ...}`` in its place.
+    kernel
+        Gaussian process for what the ODE leaves unexplained, for all observed variables or
+        ``{variable: kernel}``. ``None`` leaves independent noise. Variables not named keep the default.
+    noise
+        Measurement noise, for all observed variables or ``{variable: noise}``.
+    transform
+        Scale on which measurements scatter: ``Identity()``, ``Log()``, or ``{variable: ...}``.
+    solver
+        Backend for the initial value problem: by default :class:`Native` code where the equations
+        allow it, else array code (:class:`FixedGrid`). :class:`Stiff` is for stiff systems.
+    scales
+        Typical magnitude of states that have neither data nor a known initial value.
+    time_unit
+        Characteristic time of the dynamics in the user's unit; by default read off the data.
+    """
+
+    dynamics: Dynamics
+    initial: Mapping[str, Any] = field(default_factory=dict)
+    kernel: Kernel | Mapping[str, Kernel | None] | None = field(default_factory=SquaredExponential)
+    noise: Noise | Mapping[str, Noise] = field(default_factory=Noise)
+    transform: Transform | Mapping[str, Transform] = field(default_factory=Identity)
+    solver: Solver | None = None
+    scales: Mapping[str, float] = field(default_factory=dict)
+    time_unit: float | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.dynamics, Dynamics):
+            raise ModelError(f"dynamics must be KnownForm, Dictionary or Sum; got {type(self.dynamics).__name__}.")
+        for what in ("initial", "scales"):
+            for name in getattr(self, what):
+                if name not in self.states:
+                    raise ModelError(
+                        f"{what} names {name!r}, which is not a state; states are {', '.join(self.states)}."
+                    )
+        for what, kind, example in (
+            ("kernel", Kernel, "kernels.Matern32()"),
+            ("noise", Noise, "Noise(std=0.1)"),
+            ("transform", Transform, "Log()"),
+        ):
+            given = getattr(self, what)
+            for one in given.values() if isinstance(given, Mapping) else [given]:
+                if not isinstance(one, kind) and not (what == "kernel" and one is None):
+                    raise ModelError(f"{what} must be an object such as {example}; got {one!r}.")
+        if self.solver is not None and not isinstance(self.solver, Solver):
+            raise ModelError(f"solver must be an object such as Adaptive() or Stiff(); got {self.solver!r}.")
+        for name, scale in self.scales.items():
+            if not scale > 0:
+                raise ModelError(f"the scale of {name!r} must be positive; got {scale}.")
+        if self.time_unit is not None and not self.time_unit > 0:
+            raise ModelError(f"time_unit must be positive; got {self.time_unit}.")
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        return self.dynamics.states
+
+    def kernel_of(self, variable: str) -> Kernel | None:
+        return _pick(self.kernel, variable, SquaredExponential())
+
+    def noise_of(self, variable: str) -> Noise:
+        return _pick(self.noise, variable, Noise())
+
+    def transform_of(self, variable: str) -> Transform:
+        return _pick(self.transform, variable, Identity())
+
+    def describe(self) -> dict[str, Any]:
+        """Everything that defines the posterior, in a form JSON can hold."""
+        return {
+            "dynamics": self.dynamics.describe(self.states),
+            "initial": {s: _describe_initial(v) for s, v in self.initial.items()},
+            "kernel": _describe_each(self.kernel, lambda k: None if k is None else k.describe()),
+            "noise": _describe_each(self.noise, lambda n: n.describe()),
+            "transform": _describe_each(self.transform, lambda t: type(t).__name__),
+            "solver": None if self.solver is None else {"kind": type(self.solver).__name__, **vars(self.solver)},
+            "scales": {s: float(v) for s, v in self.scales.items()},
+            "time_unit": self.time_unit,
+        }
+
+
+def _pick(given: Any, variable: str, default: Any) -> Any:
+    """The setting of one variable, from one for all or one for each."""
+    if not isinstance(given, Mapping):
+        return given
+    return given.get(variable, default)
+
+
+def _describe_each(given: Any, describe: Any) -> Any:
+    if isinstance(given, Mapping):
+        return {name: describe(one) for name, one in given.items()}
+    return describe(given)
+
+
+def _describe_initial(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(t): _describe_initial(v) for t, v in value.items()}
+    if isinstance(value, Around):
+        return {"around_first": value.width}
+    if isinstance(value, dist.Distribution | Real):
+        return describe_hyper(value)
+    raise ModelError(f"an initial value must be a number, a distribution or Around(); got {type(value).__name__}.")

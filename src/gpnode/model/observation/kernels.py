@@ -1,0 +1,280 @@
+"""Covariance functions of time for what the ODE does not explain.
+
+Inputs are times scaled to [0, 1]; variances are relative to the largest measurement
+squared, as in the paper. A hyperparameter is a prior (any positive numpyro distribution)
+or a number, which fixes it. Kernels add and multiply.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from jax import Array
+from tinygp.kernels import Kernel as TinyKernel
+from tinygp.kernels import quasisep
+
+from gpnode.errors import ModelError
+from gpnode.model.priors.parameters import Values
+
+Hyper = Any  # a numpyro distribution, or a positive number
+_DEFAULT_VARIANCE = dist.LogNormal(0.0, 1.0)
+_DEFAULT_LENGTH = dist.Gamma(1.0, 0.5)
+
+
+class Kernel(eqx.Module):
+    """A covariance function. ``values`` holds the free hyperparameters under ``prefix``."""
+
+    @abstractmethod
+    def priors(self, prefix: str) -> dict[str, dist.Distribution]:
+        """Free hyperparameters by full name."""
+
+    @abstractmethod
+    def at_lags(self, values: Values, prefix: str, lags: Array) -> Array:
+        """Covariance between times that are ``lags`` apart (any shape, not negative)."""
+
+    @abstractmethod
+    def units(self, prefix: str) -> dict[str, str]:
+        """``"variance"``, ``"time"`` or ``"none"`` for each free hyperparameter."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Settings, for records."""
+
+    def matrix(self, values: Values, prefix: str, t1: Array, t2: Array) -> Array:
+        """Covariance between times ``t1`` (n,) and ``t2`` (m,); shape (n, m)."""
+        return self.at_lags(values, prefix, jnp.abs(t1[:, None] - t2[None, :]))
+
+    @property
+    def in_linear_time(self) -> bool:
+        """Whether the kernel has a form whose cost grows linearly with the number of times."""
+        return False
+
+    def quasiseparable(self, values: Values, prefix: str) -> TinyKernel:
+        """That form, where there is one."""
+        raise NotImplementedError(f"{type(self).__name__} has no form in linear time; see in_linear_time.")
+
+    def __add__(self, other: Kernel) -> Kernel:
+        return KernelSum(self, other)
+
+    def __mul__(self, other: Kernel) -> Kernel:
+        return KernelProduct(self, other)
+
+
+class Stationary(Kernel):
+    """Kernels of |t - t'|: a shape function times a variance."""
+
+    variance: eqx.AbstractVar[Hyper]
+    length_scale: eqx.AbstractVar[Hyper]
+
+    @abstractmethod
+    def shape(self, hyper: dict[str, Array], lag: Array) -> Array:
+        """Correlation at absolute ``lag``; one at zero."""
+
+    def hyperparameters(self) -> dict[str, Hyper]:
+        return {"variance": self.variance, "length_scale": self.length_scale}
+
+    def priors(self, prefix: str) -> dict[str, dist.Distribution]:
+        return {f"{prefix}.{n}": h for n, h in self.hyperparameters().items() if isinstance(h, dist.Distribution)}
+
+    def units(self, prefix: str) -> dict[str, str]:
+        kinds = {"variance": "variance", "length_scale": "time", "period": "time"}
+        return {f"{prefix}.{n}": kinds.get(n, "none") for n in self.hyperparameters()}
+
+    def _values(self, values: Values, prefix: str) -> dict[str, Array]:
+        return {
+            n: values[f"{prefix}.{n}"] if isinstance(h, dist.Distribution) else jnp.asarray(h)
+            for n, h in self.hyperparameters().items()
+        }
+
+    def at_lags(self, values: Values, prefix: str, lags: Array) -> Array:
+        hyper = self._values(values, prefix)
+        return hyper["variance"] * self.shape(hyper, lags)
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": type(self).__name__} | {n: describe_hyper(h) for n, h in self.hyperparameters().items()}
+
+    def __check_init__(self) -> None:
+        for name, hyper in self.hyperparameters().items():
+            if not lowest(hyper) >= 0 or (not isinstance(hyper, dist.Distribution) and not hyper > 0):
+                raise ModelError(
+                    f"{name} of {type(self).__name__} must be positive, but its prior or value allows other numbers. "
+                    "Use a positive number, or a prior such as LogNormal or Gamma."
+                )
+
+
+class SquaredExponential(Stationary):
+    """``w exp(-lag^2 / (2 l^2))``; with ``halved=False``, the paper's printed ``w exp(-lag^2 / l^2)``."""
+
+    variance: Hyper = _DEFAULT_VARIANCE
+    length_scale: Hyper = _DEFAULT_LENGTH
+    halved: bool = eqx.field(static=True, default=True)
+
+    def shape(self, hyper: dict[str, Array], lag: Array) -> Array:
+        return jnp.exp(-((lag / hyper["length_scale"]) ** 2) * (0.5 if self.halved else 1.0))
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | {"halved": self.halved}
+
+
+class Matern12(Stationary):
+    """Exponential kernel: continuous, nowhere smooth paths."""
+
+    variance: Hyper = _DEFAULT_VARIANCE
+    length_scale: Hyper = _DEFAULT_LENGTH
+
+    @property
+    def in_linear_time(self) -> bool:
+        return True
+
+    def quasiseparable(self, values: Values, prefix: str) -> TinyKernel:
+        hyper = self._values(values, prefix)
+        return quasisep.Exp(scale=hyper["length_scale"], sigma=jnp.sqrt(hyper["variance"]))
+
+    def shape(self, hyper: dict[str, Array], lag: Array) -> Array:
+        return jnp.exp(-lag / hyper["length_scale"])
+
+
+class Matern32(Stationary):
+    """Once differentiable paths."""
+
+    variance: Hyper = _DEFAULT_VARIANCE
+    length_scale: Hyper = _DEFAULT_LENGTH
+
+    @property
+    def in_linear_time(self) -> bool:
+        return True
+
+    def quasiseparable(self, values: Values, prefix: str) -> TinyKernel:
+        hyper = self._values(values, prefix)
+        return quasisep.Matern32(scale=hyper["length_scale"], sigma=jnp.sqrt(hyper["variance"]))
+
+    def shape(self, hyper: dict[str, Array], lag: Array) -> Array:
+        r = jnp.sqrt(3.0) * lag / hyper["length_scale"]
+        return (1.0 + r) * jnp.exp(-r)
+
+
+class Matern52(Stationary):
+    """Twice differentiable paths."""
+
+    variance: Hyper = _DEFAULT_VARIANCE
+    length_scale: Hyper = _DEFAULT_LENGTH
+
+    @property
+    def in_linear_time(self) -> bool:
+        return True
+
+    def quasiseparable(self, values: Values, prefix: str) -> TinyKernel:
+        hyper = self._values(values, prefix)
+        return quasisep.Matern52(scale=hyper["length_scale"], sigma=jnp.sqrt(hyper["variance"]))
+
+    def shape(self, hyper: dict[str, Array], lag: Array) -> Array:
+        r = jnp.sqrt(5.0) * lag / hyper["length_scale"]
+        return (1.0 + r + r**2 / 3.0) * jnp.exp(-r)
+
+
+class Periodic(Stationary):
+    """``w exp(-2 sin^2(pi lag / p) / l^2)``; ``period`` is in units of the record's length."""
+
+    variance: Hyper = _DEFAULT_VARIANCE
+    length_scale: Hyper = _DEFAULT_LENGTH
+    period: Hyper = dist.LogNormal(-1.0, 1.0)
+
+    def hyperparameters(self) -> dict[str, Hyper]:
+        return super().hyperparameters() | {"period": self.period}
+
+    def units(self, prefix: str) -> dict[str, str]:
+        return super().units(prefix) | {f"{prefix}.length_scale": "none"}
+
+    def shape(self, hyper: dict[str, Array], lag: Array) -> Array:
+        return jnp.exp(-2.0 * (jnp.sin(jnp.pi * lag / hyper["period"]) / hyper["length_scale"]) ** 2)
+
+
+class RationalQuadratic(Stationary):
+    """A mixture of squared exponentials over length scales; ``mixture`` is its shape parameter."""
+
+    variance: Hyper = _DEFAULT_VARIANCE
+    length_scale: Hyper = _DEFAULT_LENGTH
+    mixture: Hyper = dist.LogNormal(0.0, 1.0)
+
+    def hyperparameters(self) -> dict[str, Hyper]:
+        return super().hyperparameters() | {"mixture": self.mixture}
+
+    def shape(self, hyper: dict[str, Array], lag: Array) -> Array:
+        alpha = hyper["mixture"]
+        return (1.0 + (lag / hyper["length_scale"]) ** 2 / (2.0 * alpha)) ** (-alpha)
+
+
+class _Pair(Kernel):
+    left: Kernel
+    right: Kernel
+
+    def _parts(self, prefix: str) -> tuple[tuple[Kernel, str], tuple[Kernel, str]]:
+        return (self.left, f"{prefix}.a"), (self.right, f"{prefix}.b")
+
+    def priors(self, prefix: str) -> dict[str, dist.Distribution]:
+        return {name: prior for k, p in self._parts(prefix) for name, prior in k.priors(p).items()}
+
+    def units(self, prefix: str) -> dict[str, str]:
+        return {name: unit for k, p in self._parts(prefix) for name, unit in k.units(p).items()}
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": type(self).__name__, "parts": [self.left.describe(), self.right.describe()]}
+
+
+class KernelSum(_Pair):
+    """Sum of two independent processes."""
+
+    @property
+    def in_linear_time(self) -> bool:
+        return self.left.in_linear_time and self.right.in_linear_time
+
+    def quasiseparable(self, values: Values, prefix: str) -> TinyKernel:
+        a, b = (k.quasiseparable(values, p) for k, p in self._parts(prefix))
+        return a + b
+
+    def at_lags(self, values: Values, prefix: str, lags: Array) -> Array:
+        (a, pa), (b, pb) = self._parts(prefix)
+        return a.at_lags(values, pa, lags) + b.at_lags(values, pb, lags)
+
+
+class KernelProduct(_Pair):
+    """Product of two kernels; fix the variance of one of them, or the two cannot be told apart."""
+
+    def units(self, prefix: str) -> dict[str, str]:
+        (a, pa), (b, pb) = self._parts(prefix)
+        # The left factor carries the unit; the right one is a pure number.
+        plain = {name: "none" if unit == "variance" else unit for name, unit in b.units(pb).items()}
+        return a.units(pa) | plain
+
+    def at_lags(self, values: Values, prefix: str, lags: Array) -> Array:
+        (a, pa), (b, pb) = self._parts(prefix)
+        return a.at_lags(values, pa, lags) * b.at_lags(values, pb, lags)
+
+
+ALL_KERNELS = (SquaredExponential, Matern12, Matern32, Matern52, Periodic, RationalQuadratic)
+
+
+def lowest(hyper: Hyper) -> float:
+    """Lower end of a prior's support, or the number itself."""
+    if not isinstance(hyper, dist.Distribution):
+        return float(hyper)
+    return float(np.min(np.asarray(getattr(hyper.support, "lower_bound", -np.inf))))
+
+
+def describe_hyper(hyper: Hyper) -> Any:
+    """A prior or number as something JSON can hold, complete enough to tell any two apart."""
+    if not isinstance(hyper, dist.Distribution):
+        return float(hyper)
+    named = {name: np.asarray(getattr(hyper, name)).tolist() for name in hyper.arg_constraints if hasattr(hyper, name)}
+    found = {"distribution": type(hyper).__name__, **named}
+    if hasattr(hyper, "base_dist"):
+        found["base"] = describe_hyper(hyper.base_dist)
+        # Sorted, because the order of leaves is that of a set, which differs from process to process.
+        found["numbers"] = sorted(float(v) for leaf in jax.tree.leaves(hyper) for v in np.ravel(leaf))
+    return found

@@ -1,0 +1,78 @@
+"""Distributions for single numbers: numpyro's common ones, and what the rest of gpnode asks of any of them."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpyro.distributions as dist
+from jax import Array
+from numpyro.distributions import (
+    Beta,
+    Exponential,
+    Gamma,
+    HalfCauchy,
+    HalfNormal,
+    InverseGamma,
+    LogNormal,
+    Normal,
+    StudentT,
+    TruncatedNormal,
+    Uniform,
+    biject_to,
+    constraints,
+    transforms,
+)
+
+__all__ = [
+    "Beta",
+    "Exponential",
+    "Gamma",
+    "HalfCauchy",
+    "HalfNormal",
+    "InverseGamma",
+    "LogNormal",
+    "Normal",
+    "StudentT",
+    "TruncatedNormal",
+    "Uniform",
+    "centre_and_width",
+    "normal_near",
+    "unconstraining_transform",
+]
+
+
+def normal_near(prior: dist.Distribution) -> tuple[Array, Array]:
+    """Centre and width of a prior in unconstrained coordinates; exact for normal and log-normal ones."""
+    ones = jnp.ones(prior.batch_shape)
+    if prior.support is constraints.real:
+        return 0.0 * ones, ones
+    if isinstance(prior, dist.LogNormal):
+        return prior.loc * ones, prior.scale * ones
+    if prior.support is constraints.positive or prior.support is constraints.nonnegative:
+        centre, width = centre_and_width(prior)
+        var = jnp.log1p((width / centre) ** 2)
+        return jnp.log(centre) - 0.5 * var, jnp.sqrt(var)
+    return 0.0 * ones, 1.8 * ones  # the width of a uniform variable on the logistic scale
+
+
+def unconstraining_transform(prior: dist.Distribution) -> transforms.Transform:
+    """Map from the real line to the prior's support, scaled so that one unit is one prior width.
+
+    Without the scaling a parameter known to lie near 30,000 would put very different
+    lengths side by side in one vector.
+    """
+    support = prior.support
+    if support is constraints.real:
+        loc, scale = centre_and_width(prior)
+        return transforms.AffineTransform(loc, scale)
+    return biject_to(support)
+
+
+def centre_and_width(prior: dist.Distribution) -> tuple[Array, Array]:
+    """Mean and standard deviation of a prior, or 0 (1 for positive ones) and 1 where it has none."""
+    ones = jnp.ones(prior.batch_shape)
+    neutral = 1.0 if prior.support is constraints.positive else 0.0
+    try:
+        loc, scale = prior.mean * ones, jnp.sqrt(prior.variance) * ones
+    except NotImplementedError:
+        return neutral * ones, ones
+    return jnp.where(jnp.isfinite(loc), loc, neutral), jnp.where(jnp.isfinite(scale) & (scale > 0), scale, 1.0)

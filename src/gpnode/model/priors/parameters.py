@@ -1,0 +1,125 @@
+"""Named parameters, and blocks of them that share a joint prior."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpyro.distributions as dist
+from jax import Array
+from numpyro.distributions import transforms
+
+from gpnode.model.priors.distributions import normal_near, unconstraining_transform
+
+Values = dict[str, Array]
+"""Parameter values by name, in the model's internal (scaled) units."""
+
+
+def together(function: Callable[..., Array], things: Sequence[Any], *arguments: Sequence[Array]) -> list[Array]:
+    """``function(thing, *arguments)`` for each thing; those that differ in their numbers alone are done at once.
+
+    One operation on fifteen numbers is compiled, and runs, in far less time than fifteen on one.
+    """
+    kinds: list[tuple[Any, list[int]]] = []
+    for i, thing in enumerate(things):
+        leaves, structure = jax.tree.flatten(thing)
+        kind = (structure, [jnp.shape(number) for number in (*leaves, *(a[i] for a in arguments))])
+        members = next((members for other, members in kinds if other == kind), None)
+        if members is None:
+            kinds.append((kind, [i]))
+        else:
+            members.append(i)
+    found: dict[int, Array] = {}
+    for _, members in kinds:
+        own = [[given[i] for i in members] for given in (things, *arguments)]
+        if len(members) == 1:
+            found[members[0]] = function(*(given[0] for given in own))
+        else:
+            stacked = (jax.tree.map(lambda *numbers: jnp.stack(numbers), *given) for given in own)
+            found |= dict(zip(members, jax.vmap(function)(*stacked), strict=True))
+    return [found[i] for i in range(len(things))]
+
+
+class Parameter(eqx.Module):
+    """One named parameter: its shape and the map from the unconstrained line to its support."""
+
+    transform: transforms.Transform
+    name: str = eqx.field(static=True)
+    shape: tuple[int, ...] = eqx.field(static=True, default=())
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+class Conditional(NamedTuple):
+    """Normal distributions in unconstrained coordinates, by parameter name: the prior itself if ``exact``."""
+
+    centre: Values
+    width: Values
+    exact: bool
+
+
+class Block(eqx.Module):
+    """Parameters that share a joint prior. Subclasses are final."""
+
+    @abstractmethod
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The parameters of this block, in order."""
+
+    @abstractmethod
+    def log_prior(self, values: Values) -> Array:
+        """Log prior density of this block's constrained values; a scalar."""
+
+    @abstractmethod
+    def draw(self, key: Array) -> Values:
+        """One draw from the prior."""
+
+    @abstractmethod
+    def conditional(self, values: Values, key: Array) -> Conditional:
+        """The prior of what moves the path as normal distributions, given the block's other values.
+
+        Scales that are integrated out elsewhere are drawn. Where the prior is not normal in
+        unconstrained coordinates, a normal distribution near it.
+        """
+
+
+class Independent(Block):
+    """Parameters with a prior distribution each."""
+
+    names: tuple[str, ...] = eqx.field(static=True)
+    dists: tuple[dist.Distribution, ...]
+
+    def __init__(self, priors: Mapping[str, dist.Distribution]) -> None:
+        # Not kept as a dict: JAX sorts the keys of dicts, and the order of parameters must not change.
+        self.names = tuple(priors)
+        self.dists = tuple(priors.values())
+
+    @property
+    def priors(self) -> dict[str, dist.Distribution]:
+        return dict(zip(self.names, self.dists, strict=True))
+
+    def parameters(self) -> tuple[Parameter, ...]:
+        return tuple(Parameter(unconstraining_transform(p), name, p.batch_shape) for name, p in self.priors.items())
+
+    def log_prior(self, values: Values) -> Array:
+        parts = together(lambda prior, value: prior.log_prob(value), self.dists, [values[n] for n in self.names])
+        return sum(map(jnp.sum, parts), jnp.zeros(()))
+
+    def draw(self, key: Array) -> Values:
+        keys = jax.random.split(key, max(len(self.names), 1))
+        drawn = together(lambda prior, key: prior.sample(key), self.dists, list(keys)[: len(self.names)])
+        return dict(zip(self.names, drawn, strict=True))
+
+    def conditional(self, values: Values, key: Array) -> Conditional:
+        near = {name: normal_near(prior) for name, prior in self.priors.items()}
+        return Conditional(
+            {name: centre for name, (centre, _) in near.items()},
+            {name: width for name, (_, width) in near.items()},
+            exact=all(isinstance(p, dist.Normal | dist.LogNormal) for p in self.dists),
+        )

@@ -1,0 +1,279 @@
+"""Where a model meets data: scales, initial values, channels and blocks are fixed here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+
+from gpnode._config import require_float64
+from gpnode.data.observations import Observations, Series
+from gpnode.data.scaling import Scaling
+from gpnode.errors import DataError, ModelError
+from gpnode.model.dynamics import BoundDynamics
+from gpnode.model.model import Around, Model
+from gpnode.model.observation.transforms import Log
+from gpnode.model.priors.distributions import centre_and_width
+from gpnode.model.priors.ordering import orderly
+from gpnode.model.priors.parameters import Independent
+from gpnode.problem.density import InitialStates, Problem
+from gpnode.problem.observables import Channel, Measured
+from gpnode.problem.smoothing import characteristic_time, smooth
+from gpnode.solvers import FixedGrid, Native, NativeStiff, Solver, Stiff, unsupported
+
+
+def bind(model: Model, data: Observations) -> Problem:
+    """The posterior of ``model`` given ``data``, on a first grid (:meth:`Problem.with_steps_for` refines it)."""
+    require_float64()
+    _check_names(model, data)
+    scaling = _scaling(model, data)
+    channels = tuple(_channel(model, variable, scaling) for variable in data.variables)
+    measured_times = _solver_times(data, scaling)
+    dynamics = model.dynamics.bind(model.states, scaling, data.size, "")
+    problem = Problem(
+        dynamics=dynamics,
+        initial=_initial(model, data),
+        channels=channels,
+        measured=tuple(_measured(s, data, channels, scaling, measured_times) for s in data.series),
+        scaling=scaling,
+        solver=_fastest_solver(model.solver, dynamics, len(model.states)),
+        nodes=jnp.asarray(measured_times),
+        measured_times=jnp.asarray(measured_times),
+        states=model.states,
+        trajectories=data.trajectories,
+    )
+    names = [p.name for p in problem.layout.parameters]
+    for name in names:
+        if "/" in name or name in _RESERVED:
+            raise ModelError(f"{name!r} cannot name a parameter: it must not contain '/' or be chain or draw.")
+        if names.count(name) > 1:
+            raise ModelError(f"two parameters are named {name!r}. Rename one of them, or a state.")
+    return orderly(problem).with_steps()
+
+
+def _fastest_solver(wanted: Solver | None, dynamics: BoundDynamics, states: int) -> Solver:
+    """Native code where the equations allow it, unless another solver is wanted; a warning says so where they do not.
+
+    Of stiff solvers, the native one stands in for the general one.
+    """
+    if wanted is not None and not isinstance(wanted, Stiff):
+        return wanted
+    shapes = {p.name: jnp.zeros(p.shape) for block in dynamics.blocks for p in block.parameters()}
+    params = {name: shapes[name] for name in dynamics.parameter_names}
+    reasons: list[str | None] = []
+
+    def look(dynamics: BoundDynamics) -> None:
+        reasons.append(unsupported(dynamics.vector_field, params, states))
+
+    # Traced, as it will be later inside compiled functions: else its numbers would be part of the code, and
+    # the same equations compiled twice.
+    eqx.filter_eval_shape(look, dynamics)
+    reason = reasons[0]
+    if reason is None:
+        if wanted is None:
+            return Native()
+        # Of lower order, it takes more steps, which cost far less.
+        most = max(wanted.max_steps, NativeStiff().max_steps)
+        return NativeStiff(rtol=wanted.rtol, atol=wanted.atol, max_steps=most)
+    warnings.warn(
+        f"the vector field cannot be compiled to native code: {reason}. It is solved by array code instead, which "
+        "gives the same results more slowly.",
+        stacklevel=3,
+    )
+    return wanted or FixedGrid()
+
+
+def fingerprint(model: Model, data: Observations) -> str:
+    """A digest of everything that defines the posterior."""
+    digest = hashlib.sha256(json.dumps(model.describe(), sort_keys=True, default=repr).encode())
+    digest.update(data_fingerprint(data).encode())
+    return digest.hexdigest()
+
+
+def data_fingerprint(data: Observations) -> str:
+    """A digest of the measurements."""
+    digest = hashlib.sha256()
+    for s in data.series:
+        digest.update(f"{s.trajectory}\0{s.variable}\0{data.start[s.trajectory]!r}".encode())
+        digest.update(s.times.tobytes())
+        digest.update(s.values.tobytes())
+    return digest.hexdigest()
+
+
+_RESERVED = ("chain", "draw")
+
+
+def _check_names(model: Model, data: Observations) -> None:
+    for name in (*model.states, *data.trajectories):
+        if not name or "/" in name or name in _RESERVED:
+            raise ModelError(
+                f"{name!r} cannot name a state or trajectory: results are kept under these names, which must not be "
+                f"empty, contain '/', or be {' or '.join(_RESERVED)}. Rename it."
+            )
+    for variable in data.variables:
+        if variable not in model.states:
+            raise ModelError(
+                f"the data have a variable {variable!r} that is not a state; states are {', '.join(model.states)}. "
+                "Leave the column out, or add the state to the dynamics."
+            )
+    for what in ("kernel", "noise", "transform"):
+        given = getattr(model, what)
+        if isinstance(given, Mapping):
+            for name in set(given) - set(data.variables):
+                raise ModelError(
+                    f"{what} names {name!r}, which is not observed; observed are {', '.join(data.variables)}."
+                )
+    for state in model.states:
+        if state not in data.variables and state not in model.initial:
+            raise ModelError(
+                f"state {state!r} has no data and no initial value. "
+                f"Give one: initial={{{state!r}: 1.0}}, or a prior such as LogNormal(0.0, 1.0)."
+            )
+    for variable in data.variables:
+        if isinstance(model.transform_of(variable), Log):
+            for s in data.of(variable):
+                if (s.values <= 0).any():
+                    i = int(np.argmax(s.values <= 0))
+                    raise DataError(
+                        f"{variable!r} is {s.values[i]:g} at time {s.times[i]:g}, which has no logarithm. "
+                        "Use the identity transform for it, or treat the value as missing."
+                    )
+
+
+def _scaling(model: Model, data: Observations) -> Scaling:
+    origin = min(data.start.values())
+    length = max(s.times[-1] - data.start[s.trajectory] for s in data.series)
+    return Scaling(
+        state_scale=jnp.asarray([_state_scale(model, data, s) for s in model.states]),
+        time_origin=jnp.asarray(origin, dtype=float),
+        time_unit=jnp.asarray(model.time_unit or _time_unit(data), dtype=float),
+        record_length=jnp.asarray(length, dtype=float),
+    )
+
+
+def _state_scale(model: Model, data: Observations, state: str) -> float:
+    if state in model.scales:
+        return float(model.scales[state])
+    if state in data.variables:
+        return float(np.abs(data.values_of(state)).max())
+    given = model.initial[state]
+    sizes = [_size(v) for v in (given.values() if isinstance(given, Mapping) else [given])]
+    return max(sizes) or 1.0
+
+
+def _size(initial: Any) -> float:
+    if isinstance(initial, dist.Distribution):
+        centre, width = centre_and_width(initial)
+        return float(jnp.abs(centre) + width)
+    return abs(float(initial)) if isinstance(initial, Real) else 0.0
+
+
+def _time_unit(data: Observations) -> float:
+    """Median characteristic time of the series that are long enough to be smoothed."""
+    found = [characteristic_time(s.times, smooth(s.times, s.values)) for s in data.series if s.times.size >= 4]
+    sound = [t for t in found if np.isfinite(t) and t > 0]
+    spans = [s.times[-1] - data.start[s.trajectory] for s in data.series]
+    return float(np.clip(np.median(sound), max(spans) / 1000.0, max(spans))) if sound else max(spans) / 10.0
+
+
+def _channel(model: Model, variable: str, scaling: Scaling) -> Channel:
+    state = model.states.index(variable)
+    transform = model.transform_of(variable)
+    return Channel(
+        kernel=model.kernel_of(variable),
+        noise=model.noise_of(variable),
+        transform=transform,
+        unit=scaling.state_scale[state] if transform.keeps_units else jnp.ones(()),
+        record_length=scaling.record_length,
+        variable=variable,
+        state=state,
+    )
+
+
+def _solver_times(data: Observations, scaling: Scaling) -> np.ndarray:
+    """Start and measurement times of each trajectory (trajectories, times), the last one repeated."""
+    times = [
+        np.unique(np.concatenate([[data.start[r]], *(s.times for s in data.series if s.trajectory == r)]))
+        for r in data.trajectories
+    ]
+    longest = max(t.size for t in times)
+    padded = np.stack([np.pad(t, (0, longest - t.size), mode="edge") for t in times])
+    return np.asarray(scaling.solver_time(jnp.asarray(padded)))
+
+
+def _measured(
+    series: Series, data: Observations, channels: tuple[Channel, ...], scaling: Scaling, solver_times: np.ndarray
+) -> Measured:
+    trajectory = data.trajectories.index(series.trajectory)
+    index = data.variables.index(series.variable)
+    channel = channels[index]
+    times = np.asarray(scaling.solver_time(jnp.asarray(series.times)))
+    scaled = jnp.asarray(series.values) / scaling.state_scale[channel.state]
+    gp_times = scaling.gp_time(jnp.asarray(series.times))
+    return Measured(
+        y=channel.transform.forward(scaled),
+        gp_times=gp_times,
+        rows=jnp.asarray(np.searchsorted(solver_times[trajectory], times)),
+        lags=channel.lags(gp_times),
+        channel=index,
+        trajectory=trajectory,
+    )
+
+
+def _initial(model: Model, data: Observations) -> InitialStates:
+    known = np.zeros((len(data.trajectories), len(model.states)))
+    priors: dict[str, dist.Distribution] = {}
+    unknown = []
+    for r, trajectory in enumerate(data.trajectories):
+        for d, state in enumerate(model.states):
+            given = _initial_of(model, data, state, trajectory)
+            if isinstance(given, dist.Distribution):
+                name = f"{state}.initial" if len(data.trajectories) == 1 else f"{state}.initial.{trajectory}"
+                # As arrays: plain numbers, which may come from the data, would be compiled into the code.
+                priors[name] = jax.tree.map(lambda number: jnp.asarray(number, dtype=float), given)
+                unknown.append((r, d, name))
+            else:
+                known[r, d] = given
+    return InitialStates(Independent(priors), jnp.asarray(known), tuple(unknown))
+
+
+def _initial_of(model: Model, data: Observations, state: str, trajectory: str) -> dist.Distribution | float:
+    given = model.initial.get(state, Around())
+    if isinstance(given, Mapping):
+        by_name = {str(name): value for name, value in given.items()}
+        for name in by_name:
+            if name not in data.trajectories:
+                raise ModelError(
+                    f"initial of {state!r} names trajectory {name!r}; the data have {', '.join(data.trajectories)}."
+                )
+        if trajectory not in by_name:
+            raise ModelError(
+                f"initial of {state!r} says nothing of trajectory {trajectory!r}. Add it, or give one for all."
+            )
+        given = by_name[trajectory]
+    if isinstance(given, dist.Distribution):
+        if given.batch_shape or given.event_shape:
+            raise ModelError(f"the prior of the initial {state!r} must be for one number.")
+        return given
+    if isinstance(given, Real):
+        return float(given)
+    if not isinstance(given, Around):
+        raise ModelError(
+            f"initial of {state!r} must be a number, a distribution or Around(); got {type(given).__name__}."
+        )
+    series = [s for s in data.of(state) if s.trajectory == trajectory] or list(data.of(state))
+    if not series:
+        raise ModelError(f"state {state!r} has no data to put its initial value around. Give a number or a prior.")
+    first = float(series[0].values[0])
+    if isinstance(model.transform_of(state), Log):
+        return dist.LogNormal(np.log(first), given.width)
+    return dist.Normal(first, given.width * float(data.values_of(state).std()))

@@ -1,0 +1,115 @@
+"""How measurements scatter about the ODE's path: Gaussian process plus noise, block by block.
+
+Each variable in each trajectory is one block with its own covariance matrix; blocks are
+independent given the parameters, so no larger matrix is ever built.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from jax import Array
+from tinygp import GaussianProcess
+
+from gpnode.model.observation.kernels import Kernel
+from gpnode.model.observation.noise import Noise
+from gpnode.model.observation.transforms import Transform
+from gpnode.model.priors.parameters import Values
+from gpnode.problem.covariance import DENSE_LIMIT, RELATIVE_JITTER, Lags, gaussian_log_density
+from gpnode.problem.factorisation import factorise
+
+
+class Channel(eqx.Module):
+    """How one observed variable is measured; shared by its trajectories.
+
+    ``unit`` is the variable's scale, or 1 on the log scale; ``record_length`` the unit of
+    Gaussian-process time.
+    """
+
+    kernel: Kernel | None
+    noise: Noise
+    transform: Transform
+    unit: Array
+    record_length: Array
+    variable: str = eqx.field(static=True)
+    state: int = eqx.field(static=True)
+
+    @property
+    def prefix(self) -> str:
+        return f"{self.variable}.kernel"
+
+    def priors(self) -> dict[str, dist.Distribution]:
+        kernel = {} if self.kernel is None else self.kernel.priors(self.prefix)
+        return kernel | self.noise.priors(self.variable)
+
+    def noise_var(self, values: Values) -> Array:
+        return self.noise.scaled_var(values, self.variable, self.unit)
+
+    def signal_cov(self, values: Values, t1: Array, t2: Array) -> Array:
+        """Gaussian-process covariance without noise."""
+        if self.kernel is None:
+            return jnp.zeros((t1.size, t2.size))
+        return self.kernel.matrix(values, self.prefix, t1, t2)
+
+    def noisy_cov(self, values: Values, t: Array) -> Array:
+        """Covariance of measurements at times ``t``, jitter included."""
+        return self.signal_cov(values, t, t) + self._diagonal(values, t) * jnp.eye(t.size)
+
+    def _diagonal(self, values: Values, t: Array) -> Array:
+        """Noise variance and jitter."""
+        noise_var = self.noise_var(values)
+        return noise_var + RELATIVE_JITTER * (self.signal_cov(values, t[:1], t[:1])[0, 0] + noise_var)
+
+    def log_density(self, values: Values, block: Measured, residual: Array) -> Array:
+        """Log density of the block's residuals (n,)."""
+        if self.kernel is None:
+            return jnp.sum(dist.Normal(0.0, jnp.sqrt(self.noise_var(values))).log_prob(residual))
+        diagonal = self._diagonal(values, block.gp_times)
+        if block.lags is not None:
+            at_lags = self.kernel.at_lags(values, self.prefix, block.lags.values)
+            return gaussian_log_density(residual, at_lags, block.lags.positions, diagonal)
+        scalable, noise = self.kernel.quasiseparable(values, self.prefix), jnp.broadcast_to(diagonal, residual.shape)
+        # Measurement times are sorted when the data are read; to check again here would stop the compiled code.
+        return GaussianProcess(scalable, block.gp_times, diag=noise, assume_sorted=True).log_probability(residual)
+
+    def lags(self, times: Array) -> Lags | None:
+        """Lags between Gaussian-process times (n,); None where they are not needed."""
+        if self.kernel is None or (self.kernel.in_linear_time and times.size > DENSE_LIMIT):
+            return None
+        return Lags.between(np.asarray(times))
+
+    def whitener(self, values: Values, t: Array) -> Array:
+        """W with W cov W' = 1 for measurements at ``t`` (n,): a matrix (n, n), or a number if all are independent."""
+        if self.kernel is None:
+            return 1.0 / jnp.sqrt(self.noise_var(values))
+        return factorise(self.noisy_cov(values, t)).whitener
+
+    def report_names(self) -> tuple[str, ...]:
+        """Names of the reported hyperparameters."""
+        kernel = () if self.kernel is None else tuple(self.kernel.priors(self.prefix))
+        return (*kernel, *(f"{self.variable}.noise_std" for _ in self.noise.priors(self.variable)))
+
+    def report(self, values: Values) -> Values:
+        """Hyperparameters in the user's units."""
+        factors: dict[str, Any] = {"variance": self.unit**2, "time": self.record_length, "none": 1.0}
+        units = {} if self.kernel is None else self.kernel.units(self.prefix)
+        found = {name: values[name] * factors[units[name]] for name in values if name in units}
+        if self.noise.priors(self.variable):
+            found[f"{self.variable}.noise_std"] = jnp.sqrt(self.noise_var(values)) * self.unit
+        return found
+
+
+class Measured(eqx.Module):
+    """One block of data: ``y`` (n,) transformed and scaled, ``gp_times`` (n,), the rows (n,) of
+    the solver's output that belong to them, and the lags between times if the likelihood needs them."""
+
+    y: Array
+    gp_times: Array
+    rows: Array
+    lags: Lags | None
+    channel: int = eqx.field(static=True)
+    trajectory: int = eqx.field(static=True)

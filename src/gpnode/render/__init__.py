@@ -1,0 +1,4 @@
+"""Results for the eye: plots, the report, and what objects show of themselves in a notebook.
+
+May import anything but the command line and the studies; computes no statistics of its own.
+"""

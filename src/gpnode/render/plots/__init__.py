@@ -1,0 +1,19 @@
+"""Figures: Axes in, Axes out. Every function draws on the axes it is given, or makes its own."""
+
+from gpnode.render.plots.calibration import calibration
+from gpnode.render.plots.chains import autocorrelation, geweke, traces
+from gpnode.render.plots.estimates import coefficients, inclusion, parameters
+from gpnode.render.plots.paths import phase_portrait, residuals, trajectories
+
+__all__ = [
+    "autocorrelation",
+    "calibration",
+    "coefficients",
+    "geweke",
+    "inclusion",
+    "parameters",
+    "phase_portrait",
+    "residuals",
+    "traces",
+    "trajectories",
+]

@@ -1,0 +1,156 @@
+"""Figures of paths: data, forecasts, residuals, the plane of two states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+
+from gpnode.data.observations import Observations
+from gpnode.render.plots.style import COLOURS, DATA, PATH, TRUTH, panels
+from gpnode.results.forecasts import Forecast, forecast
+from gpnode.results.posterior import Posterior
+
+
+def trajectories(
+    forecast: Forecast,
+    data: Observations | None = None,
+    *,
+    truth: Mapping[str, np.ndarray] | None = None,
+    whole_paths: bool = False,
+    axes: Sequence[Axes] | None = None,
+) -> Sequence[Axes]:
+    """Mean and two-standard-deviation band of every state, with the data and, if known, the truth.
+
+    ``truth`` gives a path per state at ``forecast.times``. With ``whole_paths`` there is a second, paler band, which
+    holds a state's whole path with a probability of 95 %: :meth:`~gpnode.Forecast.envelope`. The time after the last
+    measurement is shaded, and so are gaps in the data.
+    """
+    states = [str(s) for s in forecast.states["state"].to_numpy()]
+    axes = panels(len(states), 1, (8, 2.6), axes, sharex=True)
+    mean, std = forecast.mean(), forecast.std()
+    around = forecast.envelope() if whole_paths else None
+    for ax, state in zip(axes, states, strict=True):
+        if around is not None:
+            low, high = (end.sel(state=state).to_numpy() for end in around)
+            label = "95 % of whole paths"
+            ax.fill_between(forecast.times, low, high, color=PATH, alpha=0.12, lw=0, label=label)
+        middle, spread = mean.sel(state=state).to_numpy(), std.sel(state=state).to_numpy()
+        ax.fill_between(
+            forecast.times,
+            middle - 2 * spread,
+            middle + 2 * spread,
+            color=PATH,
+            alpha=0.2,
+            lw=0,
+            label="two standard deviations",
+        )
+        ax.plot(forecast.times, middle, color=PATH, lw=1.6, label="mean")
+        if truth is not None and state in truth:
+            ax.plot(forecast.times, truth[state], color=TRUTH, lw=1.1, ls="--", label="truth")
+        if data is not None:
+            _draw_data(ax, data, state, forecast.trajectory)
+            end = max(s.times[-1] for s in data.series if s.trajectory == forecast.trajectory)
+            if forecast.times[-1] > end:
+                ax.axvspan(end, forecast.times[-1], color="0.92", zorder=0, label="forecast")
+            for first, last in _gaps(data, state, forecast.trajectory):
+                ax.axvspan(first, last, color="#f3ead6", zorder=0, label="gap")
+        ax.set_ylabel(state)
+        ax.margins(x=0.01)
+    unit = f" ({data.time_unit})" if data is not None and data.time_unit else ""
+    axes[-1].set_xlabel(f"time{unit}")
+    found = {label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    columns = len(found) if len(found) <= 6 else 4  # that have room above an axes of the usual width
+    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": columns}
+    axes[0].legend(found.values(), found, **place, frameon=False, fontsize="small")
+    return axes
+
+
+def _gaps(data: Observations, state: str, trajectory: str) -> list[tuple[float, float]]:
+    """Times between measurements that lie much further apart than usual."""
+    for s in data.of(state) if state in data.variables else ():
+        if s.trajectory == trajectory and s.times.size > 3:
+            steps = np.diff(s.times)
+            wide = np.flatnonzero(steps > 4.0 * np.median(steps))
+            return [(float(s.times[i]), float(s.times[i + 1])) for i in wide]
+    return []
+
+
+def _draw_data(ax: Axes, data: Observations, state: str, trajectory: str) -> None:
+    for s in data.of(state) if state in data.variables else ():
+        if s.trajectory == trajectory:
+            ax.plot(s.times, s.values, "o", color=DATA, ms=3, label="measured")
+
+
+def residuals(posterior: Posterior, *, axes: Sequence[Axes] | None = None, max_draws: int = 200) -> Sequence[Axes]:
+    """Measurements minus the mean path of the equations alone, and minus that with the Gaussian process.
+
+    What is left in open circles is what the equations do not explain.
+    """
+    data = posterior.data
+    series = list(data.series)
+    axes = panels(len(series), 1, (8, 1.9), axes)
+    for ax, s in zip(axes, series, strict=True):
+        found = forecast(posterior, s.times, trajectory=s.trajectory, max_draws=max_draws)
+        ode, full = (array.mean("draw").sel(state=s.variable).to_numpy() for array in (found.ode, found.expected))
+        ax.axhline(0.0, color="0.6", lw=0.8)
+        ax.plot(s.times, s.values - ode, "o", mfc="none", color=COLOURS[1], ms=4, label="minus equations")
+        if not np.allclose(ode, full):
+            ax.plot(s.times, s.values - full, "o", color=PATH, ms=3, label="minus equations and Gaussian process")
+        ax.set_ylabel(s.variable if len(data.trajectories) == 1 else f"{s.variable}, {s.trajectory}")
+    axes[-1].set_xlabel(f"time ({data.time_unit})" if data.time_unit else "time")
+    axes[0].legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, frameon=False, fontsize="small")
+    return axes
+
+
+def phase_portrait(
+    posterior: Posterior,
+    x: str,
+    y: str,
+    *,
+    path: Forecast | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """The mean vector field in the plane of two states, the others at their mean, with the mean path and data.
+
+    ``path`` is a forecast whose mean is drawn; by default that over the measured time.
+    """
+    data = posterior.data
+    name = data.trajectories[0] if path is None else path.trajectory
+    if path is None:
+        end = max(s.times[-1] for s in data.series if s.trajectory == name)
+        path = forecast(posterior, np.linspace(data.start[name], end, 200), trajectory=name, max_draws=200)
+    if ax is None:
+        _, ax = plt.subplots(figsize=(5.2, 4.8), layout="constrained")
+    mean = path.mean()
+    states = [str(s) for s in mean["state"].to_numpy()]
+    field = posterior.equations().function(all_terms=True)
+    level = mean.mean("time").to_numpy()
+    axis = {}
+    for state in (x, y):
+        low, high = float(mean.sel(state=state).min()), float(mean.sel(state=state).max())
+        axis[state] = np.linspace(low - 0.1 * (high - low), high + 0.1 * (high - low), 24)
+    u, v = np.zeros((24, 24)), np.zeros((24, 24))
+    for i, b in enumerate(axis[y]):
+        for k, a in enumerate(axis[x]):
+            at = level.copy()
+            at[states.index(x)], at[states.index(y)] = a, b
+            slope = field(float(path.times[0]), at)
+            u[i, k], v[i, k] = slope[states.index(x)], slope[states.index(y)]
+    ax.streamplot(axis[x], axis[y], u, v, color="0.75", density=1.1, linewidth=0.7, arrowsize=0.8)
+    ax.plot(mean.sel(state=x), mean.sel(state=y), color=PATH, lw=1.8, label="mean path")
+    ax.plot(mean.sel(state=x)[0], mean.sel(state=y)[0], "o", color=PATH, ms=6, label="start")
+    measured = {s.variable: s for s in data.series if s.trajectory == name and s.variable in (x, y)}
+    if len(measured) == 2:
+        together, at_x, at_y = np.intersect1d(measured[x].times, measured[y].times, return_indices=True)
+        if together.size > 2:
+            ax.plot(measured[x].values[at_x], measured[y].values[at_y], "o", color=DATA, ms=3, label="measured")
+    ax.set_xlim(axis[x][0], axis[x][-1])
+    ax.set_ylim(axis[y][0], axis[y][-1])
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, frameon=False, fontsize="small")
+    return ax

@@ -1,0 +1,1 @@
+"""Whether to trust a posterior: checks, the verdict in words, and what the data did for each number."""

@@ -1,0 +1,106 @@
+"""What the data did for each number, and what the Gaussian process did for the fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from gpnode._config import compiled_for_few_calls
+from gpnode._threads import one_blas_thread
+from gpnode.problem.density import Problem
+from gpnode.problem.factorisation import factorise
+from gpnode.results.posterior import Posterior, spread_out
+
+_PRIOR_DRAWS = 2000
+_AUDITED_DRAWS = 200
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Where the variation of one measured variable comes from, as parts of one; medians over draws.
+
+    ``ode`` is explained by the equations, ``process`` by the Gaussian process on top of them,
+    ``noise`` by neither. A path that misses the data has a negative ``ode``.
+    """
+
+    ode: float
+    process: float
+    noise: float
+
+
+@one_blas_thread()
+def process_shares(posterior: Posterior) -> dict[str, Shares]:
+    """How much of each measured variable the equations explain, and how much the Gaussian process absorbs."""
+    problem = posterior.problem
+    if problem is None:
+        return {}
+    chosen = spread_out(posterior.solved.unconstrained, _AUDITED_DRAWS)
+    if not len(chosen):
+        return {}
+    sums = np.asarray(_sums_of_squares(problem, jnp.asarray(chosen)))  # draws, channels, 3
+    found = {}
+    for c, channel in enumerate(problem.channels):
+        total, missed, left = sums[:, c].T
+        shares = np.median(np.stack([total - missed, missed - left, left]) / total, axis=1)
+        found[channel.variable] = Shares(*(float(s) for s in shares))
+    return found
+
+
+@eqx.filter_jit
+def _sums_of_squares(problem: Problem, draws: Array) -> Array:
+    """Of each channel (draws, channels, 3): the data about their mean, about the path, about path and process."""
+
+    def one(u: Array) -> Array:
+        values = problem.constrain(u)
+        residuals, _ = problem.residuals(problem.solve(values))
+        found = jnp.zeros((len(problem.channels), 3))
+        for block, residual in zip(problem.measured, residuals, strict=True):
+            channel = problem.channels[block.channel]
+            left = residual
+            if channel.kernel is not None:
+                # What the process leaves is the noise's share of the covariance applied to the weights.
+                weights = factorise(channel.noisy_cov(values, block.gp_times)).inverse @ residual
+                left = residual - channel.signal_cov(values, block.gp_times, block.gp_times) @ weights
+            centred = block.y - jnp.mean(block.y)
+            found = found.at[block.channel].add(jnp.stack([centred @ centred, residual @ residual, left @ left]))
+        return found
+
+    return jax.lax.map(one, draws)
+
+
+def widths_against_prior(posterior: Posterior) -> dict[str, float]:
+    """Interquartile range of each number over that of its prior: near one, the data said nothing about it.
+
+    Coefficients of a dictionary and the scales of their prior are left out: there the probability that a
+    term is active says what the data did.
+    """
+    problem = posterior.problem
+    if problem is None:
+        return {}
+    moving = problem.dynamics.parameter_names
+    left_out = {name for name, dims in problem.dynamics.dims().items() if dims or name not in moving}
+    scalars = {name: draws for name, draws in posterior.scalars() if name not in left_out}
+    prior = _prior_draws(problem, tuple(scalars), jax.random.key(0))
+    found = {}
+    for name, draws in scalars.items():
+        if name in prior:
+            width = np.subtract(*np.quantile(draws, [0.75, 0.25]))
+            found[name] = float(width / np.subtract(*np.quantile(np.asarray(prior[name]), [0.75, 0.25])))
+    return found
+
+
+@compiled_for_few_calls
+def _prior_draws(problem: Problem, wanted: tuple[str, ...], key: Array) -> dict[str, Array]:
+    """Of the numbers wanted; nothing is compiled for the others."""
+
+    def one(key: Array) -> dict[str, Array]:
+        path_key, hyper_key = jax.random.split(key)
+        drawn = problem.report(problem.draw_path_prior(path_key, problem.hyper_block.draw(hyper_key)))
+        return {name: drawn[name] for name in wanted if name in drawn}
+
+    return jax.vmap(one)(jax.random.split(key, _PRIOR_DRAWS))

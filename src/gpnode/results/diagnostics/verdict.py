@@ -1,0 +1,273 @@
+"""A verdict in plain words: can these draws be trusted, and if not, what helps?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpnode.inference.stopping.modes import Modes
+from gpnode.inference.stopping.statistics import (
+    ESS_LIMIT,
+    RHAT_LIMIT,
+    bulk_ess,
+    e_bfmi,
+    gelman_rubin,
+    geweke,
+    rank_rhat,
+    tail_ess,
+)
+from gpnode.render import notebook as nb
+from gpnode.results.diagnostics.audit import process_shares, widths_against_prior
+from gpnode.results.posterior import Posterior
+
+DIVERGENCE_LIMIT = 0.01
+PARETO_LIMIT = 0.7
+ACCEPT_LIMIT = 0.2
+BFMI_LIMIT = 0.3
+WEIGHT_ERROR_LIMIT = 0.1
+SHIFT_LIMIT = 0.1
+GEWEKE_LIMIT = 0.25
+"""Part of Geweke's z-scores beyond two; of a settled chain a twentieth is."""
+UNINFORMED = 0.9
+"""A posterior this wide compared with its prior was not informed by the data."""
+ABSORBED = 0.1
+"""With more of a variable's variation than this in the Gaussian process, the equations are not the whole story."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One finding. ``passed`` is None for a remark that decides nothing."""
+
+    name: str
+    passed: bool | None
+    finding: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """All findings; converged only if none failed."""
+
+    checks: tuple[Check, ...]
+    is_sample: bool
+
+    @property
+    def converged(self) -> bool:
+        return all(check.passed is not False for check in self.checks)
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        return tuple(check for check in self.checks if check.passed is False)
+
+    @property
+    def headline(self) -> str:
+        """The verdict in one sentence."""
+        if self.is_sample:
+            if self.converged:
+                return "CONVERGED: the draws can be used."
+            failed = {check.name for check in self.failed}
+            if failed == {"one mode"}:
+                return "SEVERAL MODES: the main ones are sampled well, and how they weigh up is an estimate."
+            if failed == {"one mode", "weights of modes"}:
+                return "SEVERAL MODES: the main ones are sampled well, but how they weigh up is not settled."
+            return "NOT CONVERGED: do not use these draws yet."
+        if self.converged:
+            return "APPROXIMATE: a normal approximation at the highest density; it agrees with the density around it."
+        return "APPROXIMATE, AND POORLY: the normal approximation misses the shape of the posterior."
+
+    @property
+    def remedies(self) -> tuple[str, ...]:
+        """What to do about the checks that failed."""
+        return tuple(dict.fromkeys(c.remedy for c in self.failed if c.remedy))
+
+    def __str__(self) -> str:
+        marks = {True: "ok  ", False: "FAIL", None: "note"}
+        lines = [f"  {marks[c.passed]} {c.name}: {c.finding}" for c in self.checks]
+        return "\n".join([f"Verdict: {self.headline}", *lines, *(f"  -> {remedy}" for remedy in self.remedies)])
+
+    def as_table(self) -> nb.Markup:
+        """The checks as an HTML table."""
+        return nb.table([], [[nb.mark(c.passed), c.name, c.finding] for c in self.checks], left=3, wrap=True)
+
+    def _repr_html_(self) -> str:
+        head = nb.headline(self.headline, self.converged)
+        return nb.block(head, *(nb.line(f"→ {remedy}") for remedy in self.remedies), self.as_table())
+
+
+def diagnose(posterior: Posterior) -> Verdict:
+    """Check a posterior. NaN counts as failure."""
+    checks = _sample_checks(posterior) if posterior.is_sample else _laplace_checks(posterior)
+    checks += _common_checks(posterior) + _audit_remarks(posterior)
+    return Verdict(tuple(checks), posterior.is_sample)
+
+
+def _sample_checks(posterior: Posterior) -> list[Check]:
+    scalars = dict(posterior.scalars())
+    modes = posterior.visits
+    apart = modes.count > 1
+    parts = [(modes.of(v, mode), n) for n, v in scalars.items() for mode in modes.main]
+    diverging = posterior.stats["diverging"].to_numpy()
+    worst_rhat, at_rhat = max((rank_rhat(v), n) for v, n in parts)
+    bulk, at_bulk, size = min((bulk_ess(v), n, v.size) for v, n in parts)
+    tail, at_tail = min((tail_ess(v), n) for v, n in parts)
+    classic, at_classic = max((gelman_rubin(v), n) for v, n in parts)
+    scores = np.concatenate([geweke(v).ravel() for v, _ in parts])
+    drifting = float(np.mean(~(np.abs(scores) <= 2.0)))  # NaN counts as drift
+    fraction = float(diverging.mean())
+    method = posterior.record["method"]
+    draws = 2 * max(posterior.record.get("draws_made", [posterior.draws.sizes["draw"]]))
+    more = f"Run longer: method={'NUTS' if method == 'nuts' else 'Lifted'}(draws={draws})."
+    chains = posterior.draws.sizes["chain"]
+    within = ", within each mode" if apart else ""
+    return [
+        *(_modes_checks(modes) if apart else []),
+        Check(
+            "chains agree",
+            worst_rhat <= RHAT_LIMIT,
+            f"worst R-hat {worst_rhat:.3f} ({at_rhat}){within}, limit {RHAT_LIMIT}",
+            more if chains > 1 else "Run at least two chains, so that they can be compared.",
+        ),
+        Check(
+            "enough independent draws",
+            bulk >= ESS_LIMIT and tail >= ESS_LIMIT,
+            f"smallest effective sample size {bulk:.0f} in the bulk ({at_bulk}), {tail:.0f} in the tails ({at_tail})"
+            f"{within}, limit {ESS_LIMIT}; one in {size / max(bulk, 1.0):.0f} of the draws kept is independent where "
+            "it is slowest",
+            more,
+        ),
+        Check(
+            "no drift",
+            drifting <= GEWEKE_LIMIT,
+            f"{drifting:.0%} of Geweke's z-scores beyond two, limit {GEWEKE_LIMIT:.0%}; "
+            f"classic Gelman-Rubin at most {classic:.3f} ({at_classic})",
+            more,
+        ),
+        Check(
+            "no region left out",
+            fraction < DIVERGENCE_LIMIT,
+            f"{int(diverging.sum())} of {diverging.size} draws diverged ({fraction:.1%}), limit {DIVERGENCE_LIMIT:.0%}",
+            "Divergences mark places the sampler cannot follow, and R-hat does not see what it missed. "
+            "Try "
+            + ("the default method, " if method == "nuts" else "")
+            + "narrower priors, or fewer candidate terms.",
+        ),
+        *(_nuts_checks(posterior) if method == "nuts" else [_lifted_check(posterior)]),
+    ]
+
+
+def _modes_checks(modes: Modes) -> list[Check]:
+    errors = modes.weight_errors
+    shares = ", ".join(f"{w:.0%} ± {e:.0%}" for w, e in zip(modes.weights, errors, strict=True))
+    detail = f"by the time spent in them {shares}, standard errors at most {WEIGHT_ERROR_LIMIT:.0%} wanted"
+    if not modes.switches:
+        detail = "chains never went from one mode to another: how many are in which says nothing of the modes' weights"
+    elif np.isinf(errors).any():
+        spent = ", ".join(f"{w:.0%}" for w in modes.weights)
+        detail = f"too few ways from one mode to another for the time spent in them ({spent}) to tell their weights"
+    left_out = modes.count - len(modes.main)
+    rare = f"; {left_out} of them too rarely visited to be judged" if left_out else ""
+    return [
+        Check(
+            "one mode",
+            False,
+            f"draws fall into {modes.count} modes between which chains went {modes.switches} times{rare}",
+            "Look at each mode by itself, posterior.modes(), or tell them apart by a narrower prior.",
+        ),
+        Check(
+            "weights of modes",
+            bool(errors.max() <= WEIGHT_ERROR_LIMIT),
+            detail,
+            "Run longer for the weights of the modes.",
+        ),
+    ]
+
+
+def _nuts_checks(posterior: Posterior) -> list[Check]:
+    deep = float((posterior.stats["tree_depth"] >= posterior.record["settings"]["max_depth"]).mean())
+    # Files of earlier versions lack it; their draws are all there.
+    mixing = posterior.record.get("e_bfmi", e_bfmi(posterior.stats["energy"].to_numpy()))
+    return [
+        Check(
+            "paths long enough",
+            True if deep < 0.05 else None,
+            f"{deep:.1%} of draws stopped at the longest path allowed",
+        ),
+        Check(
+            "energy explored",
+            mixing >= BFMI_LIMIT,
+            f"E-BFMI {mixing:.2f}, limit {BFMI_LIMIT}",
+            "The density has tails too heavy for the sampler: try the default method, or priors with lighter tails.",
+        ),
+    ]
+
+
+def _lifted_check(posterior: Posterior) -> Check:
+    landed = posterior.stats["landed"].to_numpy().mean(axis=1)
+    accept = posterior.stats["accept_prob"].to_numpy().mean(axis=1)
+    return Check(
+        "moves completed",
+        bool(accept.min() > ACCEPT_LIMIT),
+        f"{1 - landed.mean():.0%} of moves could not be completed or retraced; "
+        f"lowest acceptance of a chain {accept.min():.0%}, limit {ACCEPT_LIMIT:.0%}",
+        "A chain hardly moves: tighten the priors, or look at the data for values no path can reach.",
+    )
+
+
+def _laplace_checks(posterior: Posterior) -> list[Check]:
+    k = posterior.record["laplace"]["pareto_k"]
+    return [
+        Check(
+            "normal approximation",
+            k < PARETO_LIMIT,
+            f"Pareto k of its importance weights {k:.2f}, limit {PARETO_LIMIT}",
+            "Sample instead: leave out method=Laplace(). Read the intervals here as rough.",
+        )
+    ]
+
+
+def _common_checks(posterior: Posterior) -> list[Check]:
+    record = posterior.record
+    found = []
+    failures = record["solver_failures"]
+    counted = ", ".join(f"{n} {cause}" for cause, n in failures.items() if n) or "none"
+    found.append(Check("failed solves while sampling", None, counted))
+    accuracy = record.get("accuracy")
+    if accuracy is not None:
+        error, shift = accuracy["largest_error"], accuracy["largest_shift"]
+        found.append(
+            Check(
+                "solver accurate",
+                shift < SHIFT_LIMIT,
+                f"against a tight solve the log density of {accuracy['draws']} draws is off by at most {error:.2g}, "
+                f"which shifts means by at most {shift:.2g} standard deviations, limit {SHIFT_LIMIT}",
+                "The solver's steps are too coarse for some draws: pass solver=Adaptive().",
+            )
+        )
+    if record.get("interrupted"):
+        found.append(
+            Check(
+                "run complete",
+                False,
+                "the run was interrupted",
+                "Go on with it: gpnode resume, or the same fit with its checkpoint.",
+            )
+        )
+    return found
+
+
+def _audit_remarks(posterior: Posterior) -> list[Check]:
+    """What the data left open, and what the Gaussian process took over. Remarks: they do not decide convergence."""
+    remarks = []
+    idle = [name for name, ratio in widths_against_prior(posterior).items() if ratio > UNINFORMED]
+    if idle:
+        finding = f"{', '.join(idle)}: as wide as the prior, so the data say next to nothing about it"
+        remarks.append(Check("not informed by the data", None, finding))
+    for variable, shares in process_shares(posterior).items():
+        if shares.process > ABSORBED:
+            finding = (
+                f"{shares.process:.0%} of the variation of {variable} is in the Gaussian process and "
+                f"{shares.ode:.0%} in the equations, which may lack a term or a state"
+            )
+            remarks.append(Check("Gaussian process", None, finding))
+    return remarks

@@ -1,0 +1,306 @@
+"""The equations of motion in the user's units: as text, LaTeX, sympy and Python."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import sympy
+from sympy.printing.numpy import NumPyPrinter
+
+from gpnode.errors import ModelError
+from gpnode.model.dynamics import Dictionary, Dynamics, KnownForm, Named, Sum
+from gpnode.model.dynamics.terms import Term
+from gpnode.render import notebook as nb
+from gpnode.render.mathml import equation_mathml, rounded
+from gpnode.results.posterior import Posterior
+from gpnode.tracing.formulas import NoExpression, formulas, number
+
+ACTIVE_SIZE = 0.15
+"""A scaled coefficient larger than this moves its state noticeably; its term counts as active."""
+
+_MOST_FORMS = 5
+
+
+@dataclass(frozen=True)
+class TermEstimate:
+    """One term of one equation, in the user's units. ``probability`` is None for fixed coefficients."""
+
+    term: str
+    mean: float
+    low: float
+    high: float
+    probability: float | None
+    expression: sympy.Expr
+
+    @property
+    def likely(self) -> bool:
+        """Whether the term belongs into the equation as written."""
+        return self.probability is None or self.probability >= 0.5
+
+
+@dataclass(frozen=True)
+class Form:
+    """A set of active terms, and the probability that just these are active."""
+
+    terms: tuple[str, ...]
+    probability: float
+
+
+@dataclass(frozen=True)
+class Equation:
+    """Right-hand side of one state: terms of a dictionary and, for a known form, an expression.
+
+    ``forms`` lists the most probable sets of active terms, most probable first.
+    """
+
+    state: str
+    terms: tuple[TermEstimate, ...]
+    forms: tuple[Form, ...]
+    known: sympy.Expr | None
+
+    def expression(self, all_terms: bool = False) -> sympy.Expr:
+        """Right-hand side with mean coefficients, of likely terms or of all."""
+        found = sympy.Integer(0) if self.known is None else self.known
+        for t in self.terms:
+            if all_terms or t.likely:
+                found += sympy.Float(t.mean) * t.expression
+        return found
+
+
+@dataclass(frozen=True)
+class Equations:
+    """All equations, and the parameters of known forms as (name, mean, low, high)."""
+
+    equations: tuple[Equation, ...]
+    parameters: tuple[tuple[str, float, float, float], ...]
+
+    def __str__(self) -> str:
+        lines = ["Equations of motion (mean, with 95 % intervals):", ""]
+        for equation in self.equations:
+            lines += _equation_lines(equation)
+        if self.parameters:
+            lines.append("with")
+            width = max(len(name) for name, *_ in self.parameters)
+            lines += [f"  {name:<{width}} = {m:.4g}  [{a:.4g}, {b:.4g}]" for name, m, a, b in self.parameters]
+        return "\n".join(lines).rstrip()
+
+    def _repr_html_(self) -> str:
+        parts = [nb.formula(equation_mathml(e.state, e.expression())) for e in self.equations]
+        if self.parameters:
+            rows = [[n, f"{m:.4g}", f"[{a:.4g}, {b:.4g}]"] for n, m, a, b in self.parameters]
+            parts.append(nb.table(["parameter", "mean", "95 % interval"], rows))
+        for e in (e for e in self.equations if e.terms):
+            rows = [[t.term, f"{t.mean:.4g}", f"[{t.low:.4g}, {t.high:.4g}]", _short_chance(t)] for t in e.terms]
+            parts.append(nb.table([f"terms of d{e.state}/dt", "mean", "95 % interval", "active"], rows))
+        return nb.block(*parts)
+
+    def expressions(self, all_terms: bool = False) -> dict[str, sympy.Expr]:
+        """Right-hand sides by state, with mean coefficients; parameters of known forms stay symbols."""
+        return {e.state: e.expression(all_terms) for e in self.equations}
+
+    def latex(self) -> str:
+        """An ``aligned`` block: likely terms with mean coefficients, then the parameters of known forms."""
+        lines = []
+        for state, right in self.expressions().items():
+            left = rf"\frac{{d {sympy.latex(sympy.Symbol(state))}}}{{dt}}"
+            lines.append(f"{left} &= {sympy.latex(rounded(right))}")
+        for name, mean, low, high in self.parameters:
+            lines.append(f"{sympy.latex(sympy.Symbol(name))} &= {mean:.4g} \\; [{low:.4g}, {high:.4g}]")
+        body = " \\\\\n".join(lines)
+        return f"\\begin{{aligned}}\n{body}\n\\end{{aligned}}"
+
+    def function(self, all_terms: bool = False) -> Callable[[float, Any], np.ndarray]:
+        """``f(t, x) -> dx/dt`` on numpy arrays (states,), with every number at its posterior mean.
+
+        Ready for ``scipy.integrate.solve_ivp``.
+        """
+        values = {sympy.Symbol(name): mean for name, mean, _, _ in self.parameters}
+        t, states = sympy.Symbol("t"), [sympy.Symbol(e.state) for e in self.equations]
+        right = [e.subs(values) for e in self.expressions(all_terms).values()]
+        self._refuse_unwritten(right, {t, *states})
+        compiled = sympy.lambdify([t, states], right, modules="numpy")
+        return lambda t, x: np.array(compiled(t, x), dtype=float)
+
+    def python(self, all_terms: bool = False) -> str:
+        """Source of a module with that function, which needs numpy alone."""
+        printer = NumPyPrinter({"fully_qualified_modules": False})
+        right = self.expressions(all_terms)
+        self._refuse_unwritten(list(right.values()), None)
+        safe = {sympy.Symbol(n): sympy.Symbol(_identifier(n)) for n in self._names()}
+        slopes = [printer.doprint(e.subs(safe)) for e in right.values()]
+        needed = sorted(printer.module_imports.get("numpy", ()))
+        names = ", ".join(_identifier(e.state) for e in self.equations)
+        lines = [
+            f'"""Equations of motion of {", ".join(e.state for e in self.equations)}, at posterior means."""',
+            "",
+            "import numpy as np",
+            *([f"from numpy import {', '.join(needed)}"] if needed else []),
+            "",
+            *[f"{_identifier(n)} = {m!r}  # 95 % interval [{a:.4g}, {b:.4g}]" for n, m, a, b in self.parameters],
+            "",
+            "",
+            "def slopes(t, x):",
+            f"    {names}{',' if len(self.equations) == 1 else ''} = x",
+            "    return np.array([",
+            *[f"        {s}," for s in slopes],
+            "    ], dtype=float)",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _names(self) -> list[str]:
+        return [*(e.state for e in self.equations), *(n for n, *_ in self.parameters)]
+
+    def _refuse_unwritten(self, right: list[sympy.Expr], allowed: set[sympy.Symbol] | None) -> None:
+        """A vector field that could not be traced to formulas stands as a bare symbol, which cannot be computed."""
+        known = allowed if allowed is not None else {sympy.Symbol(n) for n in ("t", *self._names())}
+        foreign = sorted({str(s) for e in right for s in e.free_symbols - known})
+        if foreign:
+            raise ModelError(f"these equations cannot be written as a formula: {', '.join(foreign)}.")
+
+
+def equations(posterior: Posterior) -> Equations:
+    """The equations of a posterior that knows its model."""
+    if posterior.model is None or posterior.problem is None:
+        raise ModelError("equations need the model: load the posterior with Posterior.load(path, model=...).")
+    dynamics, states = posterior.model.dynamics, posterior.model.states
+    terms: dict[str, list[TermEstimate]] = {s: [] for s in states}
+    forms: dict[str, tuple[Form, ...]] = {}
+    known: dict[str, sympy.Expr] = {}
+    parameters: list[tuple[str, float, float, float]] = []
+    for prefix, part in _parts(dynamics, ""):
+        if isinstance(part, Dictionary):
+            for state, (found, likely) in _dictionary_terms(part, prefix, posterior).items():
+                terms[state] += found
+                forms[state] = likely
+        elif isinstance(part, KnownForm):
+            for state, expression in _known_right_sides(part, prefix, states).items():
+                known[state] = known.get(state, sympy.Integer(0)) + expression
+            parameters += [_interval(prefix + n, posterior.draws[prefix + n]) for n in part.unknown]
+    return Equations(
+        tuple(Equation(s, tuple(terms[s]), forms.get(s, ()), known.get(s)) for s in states),
+        tuple(parameters),
+    )
+
+
+def _active_draws(part: Dictionary, prefix: str, posterior: Posterior) -> np.ndarray:
+    """Whether each coefficient (draws, states, terms) is large enough for its term to count as active."""
+    coef = posterior.draws[f"{prefix}coef"].transpose("chain", "draw", ...).to_numpy()
+    return np.abs(coef.reshape(-1, *coef.shape[2:])) > ACTIVE_SIZE * _coefficient_unit(part, posterior)
+
+
+def _parts(dynamics: Dynamics, prefix: str) -> list[tuple[str, Dynamics]]:
+    if isinstance(dynamics, Sum):
+        return [p for name, part in dynamics.parts.items() for p in _parts(part, f"{prefix}{name}.")]
+    return [(prefix, dynamics)]
+
+
+def _interval(name: str, draws: Any) -> tuple[str, float, float, float]:
+    low, high = np.quantile(draws, [0.025, 0.975])
+    return name, float(draws.mean()), float(low), float(high)
+
+
+def _dictionary_terms(
+    part: Dictionary, prefix: str, posterior: Posterior
+) -> dict[str, tuple[list[TermEstimate], tuple[Form, ...]]]:
+    draws = posterior.draws[f"{prefix}coef"].transpose("chain", "draw", ...).to_numpy()
+    active = _active_draws(part, prefix, posterior)
+    free, _ = part.masks()
+    found = {}
+    for i, state in enumerate(part.states):
+        terms = []
+        for k, term in enumerate(part.terms):
+            values = draws[:, :, i, k]
+            if not free[i, k] and values.flat[0] == 0:
+                continue
+            probability = float(active[:, i, k].mean()) if free[i, k] else None
+            _, mean, low, high = _interval(term.name, values)
+            terms.append(TermEstimate(term.name, mean, low, high, probability, _term_formula(term, part.inputs)))
+        found[state] = terms, _forms(active[:, i], free[i], [t.name for t in part.terms])
+    return found
+
+
+def _forms(active: np.ndarray, free: np.ndarray, names: list[str]) -> tuple[Form, ...]:
+    """The most frequent sets of active terms among draws (draws, terms)."""
+    sets, counts = np.unique(active & free, axis=0, return_counts=True)
+    best = np.argsort(-counts, kind="stable")[:_MOST_FORMS]
+    return tuple(
+        Form(tuple(n for n, on in zip(names, sets[b], strict=True) if on), counts[b] / len(active)) for b in best
+    )
+
+
+def _coefficient_unit(part: Dictionary, posterior: Posterior) -> np.ndarray:
+    """User units of one scaled coefficient (states, terms)."""
+    assert posterior.problem is not None
+    problem = posterior.problem
+    bound = part.bind(problem.states, problem.scaling, posterior.data.size, "")
+    return np.asarray(bound.unit)
+
+
+def _term_formula(term: Term, inputs: tuple[str, ...]) -> sympy.Expr:
+    """The term as a formula, or a symbol of its name where there is none."""
+    try:
+        return formulas(
+            lambda *xs: [jnp.asarray(term(Named(dict(zip(inputs, xs, strict=True)))), dtype=float)],
+            [sympy.Symbol(s) for s in inputs],
+        )[0]
+    except NoExpression:
+        return sympy.Symbol(term.name)
+
+
+def _known_right_sides(part: KnownForm, prefix: str, states: tuple[str, ...]) -> dict[str, sympy.Expr]:
+    """The user's function as formulas; a bare symbol ``f_state`` where it cannot be written as one."""
+    symbols = [sympy.Symbol(n) for n in ("t", *states)]
+    symbols += [sympy.Symbol(prefix + n) if n in part.unknown else number(value) for n, value in part.priors.items()]
+
+    def flat(*values: Any) -> list[Any]:
+        t, xs, ps = values[0], values[1 : 1 + len(states)], values[1 + len(states) :]
+        slopes = part.slopes(t, dict(zip(states, xs, strict=True)), dict(zip(part.priors, ps, strict=True)))
+        return [jnp.asarray(slopes[s], dtype=float) for s in part.states]
+
+    try:
+        return dict(zip(part.states, formulas(flat, symbols), strict=True))
+    except NoExpression:
+        return {s: sympy.Symbol(f"f_{s}") for s in part.states}
+
+
+# -- text ----------------------------------------------------------------------------------
+
+
+def _equation_lines(equation: Equation) -> list[str]:
+    pieces = [f"{'-' if t.mean < 0 else '+'} {abs(t.mean):.4g} {_times(t.term)}" for t in equation.terms if t.likely]
+    known = [] if equation.known is None else [f"+ {equation.known}"]
+    right = " ".join(known + pieces).removeprefix("+ ") or "0"
+    lines = [f"  d{equation.state}/dt = {right}"]
+    if equation.terms:
+        rows = [(t.term, f"{t.mean:.4g}", f"[{t.low:.4g}, {t.high:.4g}]", _chance(t)) for t in equation.terms]
+        term, mean, interval, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
+        lines += [f"      {a:<{term}}  {b:>{mean}}  {c:<{interval}}  {d}" for a, b, c, d in rows]
+    if equation.forms:
+        lines.append("      most probable forms:")
+        lines += [f"        {f.probability:6.1%}  {' + '.join(f.terms) or 'no free term'}" for f in equation.forms[:3]]
+    return [*lines, ""]
+
+
+def _chance(term: TermEstimate) -> str:
+    return "fixed" if term.probability is None else f"active with probability {term.probability:.2f}"
+
+
+def _short_chance(term: TermEstimate) -> str:
+    return "fixed" if term.probability is None else f"{term.probability:.2f}"
+
+
+def _times(term: str) -> str:
+    return "" if term == "1" else term
+
+
+def _identifier(name: str) -> str:
+    """A Python name for a state or parameter, whatever characters its own name has."""
+    found = re.sub(r"\W", "_", name)
+    found = f"_{found}" if not found or found[0].isdigit() else found
+    return f"{found}_" if keyword.iskeyword(found) or found in ("t", "x", "np", "slopes") else found

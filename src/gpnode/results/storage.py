@@ -1,0 +1,148 @@
+"""Posteriors on disk: NetCDF that arviz and xarray can read without gpnode."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from gpnode._files import LARGEST_ARRAYS, cannot_write, make_folder, sync_folder
+from gpnode.data.observations import Observations
+from gpnode.errors import FileFormatError, ModelError
+from gpnode.inference.stopping.statistics import arviz
+from gpnode.model.model import Model
+from gpnode.problem.binding import bind, fingerprint
+from gpnode.problem.density import Problem
+from gpnode.results.posterior import Posterior
+
+FORMAT = 1
+_STAT_NAMES = {"accept_prob": "acceptance_rate", "log_density": "lp", "num_steps": "n_steps"}  # arviz's names
+
+
+def to_arviz(posterior: Posterior) -> Any:
+    """``InferenceData`` with groups posterior, sample_stats, observed_data and unconstrained_posterior."""
+    raw = xr.Dataset({"unconstrained": (("chain", "draw", "position"), posterior.unconstrained)})
+    if posterior.problem is not None:
+        raw["nodes"] = (("trajectory", "node"), np.asarray(posterior.problem.nodes))
+    draws = posterior.draws.assign_attrs(gpnode=json.dumps(posterior.record))
+    return arviz().InferenceData(
+        posterior=draws,
+        sample_stats=posterior.stats.rename({k: v for k, v in _STAT_NAMES.items() if k in posterior.stats}),
+        observed_data=_data_to_dataset(posterior.data),
+        unconstrained_posterior=raw,
+        warn_on_custom_groups=False,
+    )
+
+
+def save(posterior: Posterior, path: Any) -> None:
+    """Write beside the target, flush to disk, then rename, so that no half-written file is ever seen."""
+    target = Path(path)
+    make_folder(target.parent)
+    aside = target.with_name(f".{target.name}.part")
+    try:
+        to_arviz(posterior).to_netcdf(aside)
+        with open(aside, "rb") as written:
+            os.fsync(written.fileno())
+        os.replace(aside, target)
+        sync_folder(target.parent)
+    except (OSError, RuntimeError) as error:  # RuntimeError is what HDF5 makes of a full disk when it closes a file
+        raise cannot_write(target, error) from error
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def load(path: Any, model: Model | None = None) -> Posterior:
+    """Read a posterior; with ``model``, check that it is the one the draws came from."""
+    groups = _read_groups(Path(path))
+    draws, raw = groups["posterior"], groups["unconstrained_posterior"]
+    record = _read_record(draws, path)
+    data = _dataset_to_data(groups["observed_data"], record)
+    stats = groups["sample_stats"].rename({v: k for k, v in _STAT_NAMES.items() if v in groups["sample_stats"]})
+    problem = None if model is None else _rebind(model, data, record, raw)
+    return Posterior(
+        draws=draws.drop_attrs(deep=False),
+        stats=stats,
+        unconstrained=raw["unconstrained"].to_numpy(),
+        data=data,
+        record=record,
+        model=model,
+        problem=problem,
+    )
+
+
+def _read_groups(path: Path) -> dict[str, xr.Dataset]:
+    if not path.exists():
+        raise FileFormatError(f"there is no file {path}.")
+    try:
+        idata = arviz().from_netcdf(path)
+        wanted = ("posterior", "sample_stats", "observed_data", "unconstrained_posterior")
+        declared = sum(idata[name].nbytes for name in wanted)
+        if declared > LARGEST_ARRAYS:  # a small file can declare any size, and would get the memory for it
+            raise ValueError(f"it declares {declared} bytes, and at most {LARGEST_ARRAYS} are read")
+        groups = {name: idata[name].load() for name in wanted}
+        idata.close()
+    except (OSError, KeyError, ValueError, AttributeError, RuntimeError) as error:
+        raise FileFormatError(
+            f"{path} is not a gpnode posterior, or is damaged ({error}). Use a file written by Posterior.save."
+        ) from error
+    return groups
+
+
+def _read_record(draws: xr.Dataset, path: Any) -> dict[str, Any]:
+    try:
+        record = json.loads(draws.attrs["gpnode"])
+    except (KeyError, TypeError, json.JSONDecodeError) as error:
+        raise FileFormatError(f"{path} holds draws, but not from gpnode.") from error
+    if record.get("format") != FORMAT:
+        raise FileFormatError(
+            f"{path} has format {record.get('format')}; this version of gpnode reads format {FORMAT}."
+        )
+    return record
+
+
+def _rebind(model: Model, data: Observations, record: dict[str, Any], raw: xr.Dataset) -> Problem:
+    if fingerprint(model, data) != record["fingerprint"]:
+        raise ModelError(
+            "this posterior came from another model. Pass the model that was fitted, with the same equations, "
+            f"priors and settings (it was made with jax {record['versions']['jax']})."
+        )
+    # The draws are in the units of their own run, which a renewed look at the data might not give to the last bit.
+    problem = bind(dataclasses.replace(model, time_unit=record["start"]["time_unit"]), data)
+    if "nodes" not in raw:
+        return problem
+    return on_grid(problem, raw["nodes"].to_numpy(), record["start"].get("solver", {}))
+
+
+def on_grid(problem: Problem, nodes: np.ndarray, solver: dict[str, Any]) -> Problem:
+    """The problem on a grid laid earlier, with the settings the solver had there."""
+    problem = eqx.tree_at(lambda p: p.solver, problem, dataclasses.replace(problem.solver, **solver))
+    if not problem.solver.follows_grid:
+        return problem
+    blocks = []
+    for block in problem.measured:
+        times = np.asarray(problem.nodes)[block.trajectory][np.asarray(block.rows)]
+        rows = np.abs(nodes[block.trajectory][None, :] - times[:, None]).argmin(axis=1)
+        blocks.append(eqx.tree_at(lambda b: b.rows, block, jnp.asarray(rows)))
+    return eqx.tree_at(lambda p: (p.nodes, p.measured), problem, (jnp.asarray(nodes), tuple(blocks)))
+
+
+def _data_to_dataset(data: Observations) -> xr.Dataset:
+    table = data.to_long()
+    columns = {name: ("observation", table[name].to_numpy(dtype=object)) for name in ("trajectory", "variable")}
+    numbers = {name: ("observation", table[name].to_numpy(dtype=float)) for name in ("time", "value")}
+    return xr.Dataset({**columns, **numbers})
+
+
+def _dataset_to_data(dataset: xr.Dataset, record: dict[str, Any]) -> Observations:
+    table = pd.DataFrame({name: dataset[name].to_numpy() for name in ("trajectory", "variable", "time", "value")})
+    return Observations.from_long(
+        table, trajectory="trajectory", start=record["start_times"], time_unit=None
+    ).with_time_unit(record["time_unit"])
