@@ -37,7 +37,7 @@ HERE = Path(__file__).parent
 
 
 def paper_log_density(problem: Problem, unconstrained: Array) -> Array:
-    """The same posterior density, computed the paper's way. One trajectory."""
+    """The same posterior density, computed the paper's way. One experiment."""
     values = problem.constrain(unconstrained)
     params = {name: values[name] for name in problem.dynamics.parameter_names}
     x0 = (problem.initial.values(values) / problem.scaling.state_scale)[0]
@@ -46,7 +46,7 @@ def paper_log_density(problem: Problem, unconstrained: Array) -> Array:
         return problem.dynamics.vector_field(t, x, p)
 
     path = odeint(field, x0, problem.measured_times[0], params)  # at its default tolerances
-    blocks = [problem.channels[m.channel] for m in problem.measured]
+    blocks = [problem.observables[m.observable] for m in problem.measured]
     residual = jnp.concatenate([m.y - path[m.rows, c.state] for m, c in zip(problem.measured, blocks, strict=True)])
     cov = jsl.block_diag(*(c.noisy_cov(values, m.gp_times) for m, c in zip(problem.measured, blocks, strict=True)))
     factor = jnp.linalg.cholesky(cov)

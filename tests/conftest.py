@@ -42,7 +42,7 @@ def decay_data() -> gn.Observations:
 
 @pytest.fixture(scope="session")
 def positive_data() -> gn.Observations:
-    """Two trajectories of logistic growth with multiplicative noise."""
+    """Two experiments of logistic growth with multiplicative noise."""
     rng = np.random.default_rng(4)
 
     def growth(x0: float, t: np.ndarray) -> np.ndarray:
@@ -52,4 +52,4 @@ def positive_data() -> gn.Observations:
     for name, x0, n in (("low", 2.0, 10), ("high", 9.0, 7)):
         t = np.sort(rng.uniform(0.0, 8.0, n))
         runs[name] = {"x": (t, growth(x0, t) * np.exp(0.05 * rng.normal(size=n)))}
-    return gn.Observations.from_trajectories(runs, start=0.0)
+    return gn.Observations.from_experiments(runs, start=0.0)

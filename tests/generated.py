@@ -50,9 +50,9 @@ _RUNS = "\n".join(["time,x,run", *(f"{t},{t**0.5 + r},{r}" for r in range(3) for
 TABLES: list[tuple[str, dict]] = [
     (EXAMPLES["lynx-hare"]()[0], {"time": "year"}),
     (EXAMPLES["algae"]()[0], {"time": "day", "time_unit": "day"}),
-    (_LONG, {"variable": "variable", "trajectory": "run"}),
+    (_LONG, {"variable": "variable", "experiment": "run"}),
     (_DATED, {"time_unit": "day", "start": "2020-01-01"}),
-    (_RUNS, {"trajectory": "run", "start": 0.0}),
+    (_RUNS, {"experiment": "run", "start": 0.0}),
 ]
 PROBLEMS: list[dict] = [
     EXAMPLES["lynx-hare"]()[1],

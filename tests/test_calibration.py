@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gpnode as gn
-from gpnode.design.calibration import THINNED, Calibration, compare_worlds
+from gpnode.design.calibration import THINNED, Calibration, compare_simulations
 from gpnode.design.simulation import with_units_of
 from gpnode.model.observation import kernels
 from gpnode.render import plots
@@ -29,20 +29,20 @@ def linear_data(scale: float = 1.0) -> gn.Observations:
 
 def test_worlds_have_the_moments_of_the_prior():
     data = linear_data()
-    worlds, dropped = gn.simulate(linear_model(), data, 1500, seed=2, times=TIMES)
+    simulations, dropped = gn.simulate(linear_model(), data, 1500, seed=2, times=TIMES)
     assert dropped == 0
     t, unit = data.series[0].times, data.values_of("x").max()
-    values = np.stack([w.data.series[0].values for w in worlds])
+    values = np.stack([w.data.series[0].values for w in simulations])
     every = np.concatenate([t, TIMES])
     lag = np.abs(np.subtract.outer(every, every)) / 5.0 * np.sqrt(3.0) / 0.4
     cov = 1.0 + 0.25 * np.outer(every, every) + 0.04 * unit**2 * (1 + lag) * np.exp(-lag)
     cov[: t.size, : t.size] += (0.1 * unit) ** 2 * np.eye(t.size)
-    drawn = np.hstack([values, np.stack([w.states[:, 0] for w in worlds])])
+    drawn = np.hstack([values, np.stack([w.states[:, 0] for w in simulations])])
     size = np.sqrt(np.diag(cov))
     assert np.abs((drawn.mean(axis=0) - 2.0 - every) / size).max() < 4.5 / np.sqrt(1500)
     error = np.sqrt(np.outer(size**2, size**2) + cov**2) / np.sqrt(1500)
     assert (np.abs(np.cov(drawn.T) - cov) / error).max() < 5.0
-    assert np.std([w.truth["a"] for w in worlds]) == pytest.approx(0.5, rel=0.09)
+    assert np.std([w.truth["a"] for w in simulations]) == pytest.approx(0.5, rel=0.09)
 
 
 def test_units_do_not_follow_new_data():
@@ -114,9 +114,9 @@ def test_an_exact_approximation_is_calibrated_and_a_wrong_one_is_not(tmp_path):
     quick = gn.Laplace(draws=1000)
     good = gn.calibrate(linear_model(), data, fits=200, method=quick, progress=False, checkpoint=tmp_path)
     assert good.calibrated, str(good)
-    worlds, _ = gn.simulate(linear_model(), data, 200, times=good.times)
+    simulations, _ = gn.simulate(linear_model(), data, 200, times=good.times)
     wrong = with_units_of(linear_model(process=False), data)
-    bad = compare_worlds(wrong, worlds, good.times, method=quick, progress=False)
+    bad = compare_simulations(wrong, simulations, good.times, method=quick, progress=False)
     assert {"a", "x.initial"} <= set(bad.uneven)
     assert bad.off_bands == ["x"]
 

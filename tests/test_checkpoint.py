@@ -116,9 +116,9 @@ def test_partial_results_open_at_any_time(tmp_path, whole):
 
 def resting_in_turn(rows, first_goal):
     """The first chain rests after 10 draws, goes on after 14, rests again after 17; the run ends after 20."""
-    resting = {10: {0}, 12: {0}, 17: {0}}
+    inactive = {10: {0}, 12: {0}, 17: {0}}
     longest = max(map(len, rows))
-    return Found(longest == 20, rows, frozenset(resting.get(longest, ())))
+    return Found(longest == 20, rows, frozenset(inactive.get(longest, ())))
 
 
 def drawn_so_far(folder):
@@ -175,7 +175,7 @@ def test_a_start_read_back_is_the_very_same_problem(stopped):
         assert np.array_equal(a, b)
     for a, b in zip(loaded.modes, found.modes, strict=True):
         assert np.array_equal(a.centre, b.centre)
-        assert np.array_equal(a.spread, b.spread)
+        assert np.array_equal(a.scale_tril, b.scale_tril)
 
 
 @pytest.mark.parametrize(

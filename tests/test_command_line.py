@@ -164,8 +164,8 @@ def test_a_stopped_study_goes_on_with_what_was_sampled(monkeypatch, capsys, tmp_
 def test_examples_of_studies_run(command, monkeypatch, capsys, tmp_path):
     """From end to end, with chains too short to mean anything."""
     monkeypatch.chdir(tmp_path)
-    frames = np.arange(82 * 4)[:, None] * np.linspace(0.01, 0.05, 12)
-    lines = [f"{i + 1}\nroot {' '.join(f'{v:.6f}' for v in row)}" for i, row in enumerate(np.sin(frames))]
+    whitenings = np.arange(82 * 4)[:, None] * np.linspace(0.01, 0.05, 12)
+    lines = [f"{i + 1}\nroot {' '.join(f'{v:.6f}' for v in row)}" for i, row in enumerate(np.sin(whitenings))]
     Path("07_02.amc").write_text("\n".join(lines))
 
     def short(*arguments, method=None, **others):

@@ -29,7 +29,7 @@ def test_wide_table_with_gaps():
     assert data.of("b")[0].values.tolist() == [2.0, 5.0]
 
 
-def test_long_table_with_trajectories():
+def test_long_table_with_experiments():
     table = pd.DataFrame(
         {
             "time": [0, 1, 0, 2, 1],
@@ -39,9 +39,9 @@ def test_long_table_with_trajectories():
         }
     )
     table = pd.concat([table, pd.DataFrame({"time": [3], "variable": ["b"], "value": [8.0], "run": ["two"]})])
-    data = gn.Observations.from_long(table, trajectory="run")
-    assert data.trajectories == ("one", "two")
-    assert [s.trajectory for s in data.of("b")] == ["two"]
+    data = gn.Observations.from_long(table, experiment="run")
+    assert data.experiments == ("one", "two")
+    assert [s.experiment for s in data.of("b")] == ["two"]
     assert data.start == {"one": 0.0, "two": 0.0}
 
 
@@ -77,9 +77,9 @@ def test_start_may_be_a_date():
     assert data.start == {"0": -1.0}
 
 
-def test_numbered_trajectories():
+def test_numbered_experiments():
     table = pd.DataFrame({"t": [0, 1, 0, 1], "x": [1.0, 2.0, 3.0, 5.0], "run": [1, 1, 2, 2]})
-    data = gn.Observations.from_wide(table, time="t", trajectory="run", start={1: -1.0})
+    data = gn.Observations.from_wide(table, time="t", experiment="run", start={1: -1.0})
     assert data.start == {"1": -1.0, "2": 0.0}
 
 
@@ -108,7 +108,7 @@ BAD = {
     "start too late": (GOOD, {"start": 1.0}, ["start", "first measurement"]),
     "endless start": (GOOD, {"start": -np.inf}, ["start", "first measurement"]),
     "text start": (GOOD, {"start": "soon"}, ["start", "'soon'"]),
-    "unknown trajectory": (GOOD, {"start": {"x": 0.0}}, ["'x'"]),
+    "unknown experiment": (GOOD, {"start": {"x": 0.0}}, ["'x'"]),
     "huge value": ({"hare": ([0, 1], [2.0, 1e200])}, {}, ["'hare'", "row 2", "larger unit"]),
     "huge whole number": ({"hare": ([0, 1], [2, 10**400])}, {}, ["'hare'", "row 2"]),
     "huge whole time": ({"hare": ([0, 10**400], [2, 1])}, {}, ["'hare'", "row 2"]),
@@ -129,13 +129,13 @@ def test_bad_input_names_variable_row_and_remedy(case):
 def test_zero_span():
     runs = {"a": {"x": ([1.0, 2.0], [1.0, 2.0])}, "b": {"x": ([3.0], [4.0])}}
     with pytest.raises(gn.DataError, match="'b' spans no time"):
-        gn.Observations.from_trajectories(runs)
+        gn.Observations.from_experiments(runs)
 
 
 def test_rows_are_those_of_the_table():
     table = pd.DataFrame({"time": [0, 1, 0, 1], "x": [1, 2, 3, "bad"], "run": ["a", "a", "b", "b"]})
     with pytest.raises(gn.DataError, match="row 4"):
-        gn.Observations.from_wide(table, time="time", trajectory="run")
+        gn.Observations.from_wide(table, time="time", experiment="run")
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_long_and_back(seed):
         r: {v: (np.sort(rng.uniform(0, 9, n := rng.integers(2, 6))), rng.normal(size=n)) for v in ("a", "b")}
         for r in ("p", "q")
     }
-    data = gn.Observations.from_trajectories(runs)
-    again = gn.Observations.from_long(data.to_long(), trajectory="trajectory")
-    assert [(s.variable, s.trajectory) for s in data.series] == [(s.variable, s.trajectory) for s in again.series]
+    data = gn.Observations.from_experiments(runs)
+    again = gn.Observations.from_long(data.to_long(), experiment="experiment")
+    assert [(s.variable, s.experiment) for s in data.series] == [(s.variable, s.experiment) for s in again.series]
     assert all(np.array_equal(s.values, r.values) for s, r in zip(data.series, again.series, strict=True))

@@ -12,18 +12,18 @@ import pytest
 
 import gpnode as gn
 from gpnode.fitting.assembly import from_chains
-from gpnode.fitting.single import _resting, _rows_so_far
-from gpnode.inference.maximum import find_mode
+from gpnode.fitting.single import _inactive, _rows_so_far
+from gpnode.inference.maximum import find_maximum
 from gpnode.inference.running.chains import chunk, run_chains, start_chains
 from gpnode.inference.running.traces import MemoryTrace
 from gpnode.inference.samplers import nuts
 from gpnode.inference.samplers.lifted import sampler as gibbs
 from gpnode.inference.samplers.nuts import NUTS
-from gpnode.inference.starting.ladder import Start, disperse, find_start, frames_of
+from gpnode.inference.starting.ladder import Start, disperse, find_start, whitenings_of
 from gpnode.inference.starting.search import search
 from gpnode.inference.stopping import agreement as enough
-from gpnode.inference.stopping.agreement import evened, find_agreement, goals
-from gpnode.inference.whitening import Frame
+from gpnode.inference.stopping.agreement import find_agreement, goals, thin_to_equal_length
+from gpnode.inference.whitening import Whitening
 from gpnode.solvers import Status
 from gpnode.studies import glycolysis, predator_prey
 from small_problems import decay_data, decay_model
@@ -44,7 +44,7 @@ def start(data):
 
 def chains_of(start, settings=SETTINGS):
     points = disperse(start, settings.chains, jax.random.key(1))
-    return start_chains(start.problem, frames_of(start, settings.chains), points, jax.random.key(2), settings)
+    return start_chains(start.problem, whitenings_of(start, settings.chains), points, jax.random.key(2), settings)
 
 
 class Inline(Executor):
@@ -109,11 +109,11 @@ def test_failed_solves_are_counted_by_cause(data):
     """Growth that can explode in finite time, with a prior that likes to."""
     dynamics = gn.KnownForm(["x"], lambda t, x, p: {"x": p.rate * x.x**2 - 0.5 * x.x}, {"rate": gn.Normal(0.0, 0.3)})
     problem = gn.bind(gn.Model(dynamics, initial={"x": 8.0}, kernel=None), data)
-    frame = Frame(jnp.zeros(problem.size), jnp.eye(problem.size), jnp.eye(problem.size))
+    whitening = Whitening(jnp.zeros(problem.size), jnp.eye(problem.size), jnp.eye(problem.size))
     settings = NUTS(warmup=20, draws=4, chains=1)
-    state = nuts.init(problem, frame, jnp.array([-0.5, 4.0]), jax.random.key(3), settings)
+    state = nuts.init(problem, whitening, jnp.array([-0.5, 4.0]), jax.random.key(3), settings)
     state = state._replace(adapt=state.adapt._replace(step_size=jnp.asarray(3.0)))
-    _, kept = chunk(problem, frame, state, jnp.asarray(20), settings, 20)
+    _, kept = chunk(problem, whitening, state, jnp.asarray(20), settings, 20)
     failed = np.asarray(kept.failure)
     assert (failed == Status.BLOW_UP).any()
     assert np.all(np.asarray(kept.diverging)[failed != 0])
@@ -143,9 +143,9 @@ def test_chains_on_a_normal_density_are_right(method):
 
 
 def test_mode_is_a_maximum_and_its_spread_the_curvature(start):
-    mode = find_mode(start.problem, start.modes[0].centre + 0.3)
+    mode = find_maximum(start.problem, start.modes[0].centre + 0.3)
     assert mode.log_density == pytest.approx(start.modes[0].log_density, abs=1e-6)
-    cov = mode.spread @ mode.spread.T
+    cov = mode.scale_tril @ mode.scale_tril.T
     hessian = jax.hessian(lambda u: _dense_log_density(start.problem, u))(jnp.asarray(mode.centre))
     assert np.allclose(cov @ -np.asarray(hessian), np.eye(len(cov)), atol=2e-3)
 
@@ -156,7 +156,7 @@ def _dense_log_density(problem, u):
     problem = eqx.tree_at(lambda p: p.solver, problem, gn.FixedGrid())
     residuals, _ = problem.residuals(problem.solve_until(values, jnp.asarray(1.0)))
     blocks = zip(problem.measured, residuals, strict=True)
-    return problem.log_prior(u) + sum(problem.channels[b.channel].log_density(values, b, r) for b, r in blocks)
+    return problem.log_prior(u) + sum(problem.observables[b.observable].log_density(values, b, r) for b, r in blocks)
 
 
 def test_hopeless_problems_say_what_to_do(data):
@@ -183,12 +183,12 @@ def misses(study, model, seeds):
         best = search(problem, jax.random.key(seed), lambda what: None).candidates[0]
         paths = problem.solve(problem.constrain(jnp.asarray(best.unconstrained)))
         for block in problem.measured:
-            channel = problem.channels[block.channel]
+            observable = problem.observables[block.observable]
             times = np.asarray(problem.scaling.user_time(problem.nodes[0][block.rows]))
-            path = np.asarray(paths.xs[0, block.rows, channel.state] * problem.scaling.state_scale[channel.state])
-            truth = study.true_path(np.clip(times, 0.0, study.END))[:, channel.state]
-            if np.sqrt(np.mean((path - truth) ** 2)) > 2.0 * study.noise_std()[channel.state]:
-                missed.append((seed, channel.variable))
+            path = np.asarray(paths.xs[0, block.rows, observable.state] * problem.scaling.state_scale[observable.state])
+            truth = study.true_path(np.clip(times, 0.0, study.END))[:, observable.state]
+            if np.sqrt(np.mean((path - truth) ** 2)) > 2.0 * study.noise_std()[observable.state]:
+                missed.append((seed, observable.variable))
     return missed
 
 
@@ -288,12 +288,12 @@ def test_chains_that_never_meet_go_on_until_they_can_be_called_modes():
     apart = np.repeat([0.0, 0.0, 9.0, 9.0], 2000).reshape(4, 2000)
     assert kept_from(apart, 2000) is None
     assert kept_from(apart, 200) == 0
-    apart[0] += np.linspace(0.0, 3.0, 2000)  # one of them has not settled
+    apart[0] += np.linspace(0.0, 3.0, 2000)  # one of them has not climbed
     assert kept_from(apart, 200) is None
 
 
 def apart_and_one_unsettled():
-    """Chains 0 and 2 in one mode, 1 and 3 in another, of which one has not settled."""
+    """Chains 0 and 2 in one mode, 1 and 3 in another, of which one has not climbed."""
     apart = np.repeat([0.0, 9.0, 0.0, 9.0], 2000).reshape(4, 2000)
     apart[1] += np.linspace(0.0, 3.0, 2000)
     return shifted(apart)
@@ -304,8 +304,8 @@ def test_chains_whose_mode_is_known_well_rest_while_others_go_on():
     rows = as_chains(apart_and_one_unsettled(), np.zeros((4, 2000)))
     found = find_agreement(rows, 200)
     assert not found.agreed
-    assert found.resting == {0, 2}
-    # Twice as long, the second half settled: that is what is kept of these two, and all of those that rested.
+    assert found.inactive == {0, 2}
+    # Twice as long, the second half climbed: that is what is kept of these two, and all of those that rested.
     longer = as_chains(shifted(np.full((4, 4000), 9.0), draws=4000), np.zeros((4, 4000)))
     longer[1]["draw"][:2000] = rows[1]["draw"]
     found = find_agreement([rows[0], longer[1], rows[2], longer[3]], 200)
@@ -319,7 +319,7 @@ def test_draws_before_a_chain_forgot_its_start_are_left_out_though_others_do_not
     draws[0, :240, 1] += np.linspace(3.0, 0.0, 240)
     found = find_agreement(as_chains(draws, np.zeros((4, 2000))), 200)
     assert not found.agreed
-    assert found.resting == {0, 2}
+    assert found.inactive == {0, 2}
     assert [int(own["number"][0]) for own in found.rows] == [250, 0, 250, 0]
 
 
@@ -327,22 +327,25 @@ def test_a_chain_that_has_just_come_elsewhere_does_not_rest():
     """Whether it stays there, nobody knows; its partner waits for it."""
     draws = apart_and_one_unsettled()
     draws[0, -60:, 2] += 9.0
-    assert find_agreement(as_chains(draws, np.zeros((4, 2000))), 200).resting == frozenset()
+    assert find_agreement(as_chains(draws, np.zeros((4, 2000))), 200).inactive == frozenset()
 
 
 def test_chains_that_share_a_mode_do_not_rest_before_each_other():
-    """One of the first three went to the other's mode, which is not settled."""
+    """One of the first three went to the other's mode, which is not climbed."""
     apart = np.repeat([0.0, 0.0, 0.0, 9.0], 2000).reshape(4, 2000)
     apart[0, 1000:] = 9.0
     apart[3] += np.linspace(0.0, 3.0, 2000)
     found = find_agreement(as_chains(shifted(apart), np.zeros((4, 2000))), 200)
     assert not found.agreed
-    assert found.resting == frozenset()
+    assert found.inactive == frozenset()
 
 
 def test_rows_of_longer_chains_are_spread_over_them():
     short, long = np.arange(10), np.arange(25)
-    assert [own.tolist() for own in evened([short, long])] == [list(range(10)), [0, 2, 5, 7, 10, 12, 15, 17, 20, 22]]
+    assert [own.tolist() for own in thin_to_equal_length([short, long])] == [
+        list(range(10)),
+        [0, 2, 5, 7, 10, 12, 15, 17, 20, 22],
+    ]
 
 
 def memory(count, level=0.0):
@@ -353,15 +356,15 @@ def memory(count, level=0.0):
 
 
 @pytest.mark.parametrize(
-    ("counts", "resting", "stops"),
+    ("counts", "inactive", "stops"),
     [
         ((700, 900), (), (700, 700)),  # on their way to a goal
         ((2000, 2100, 2400), (0,), (2000, 2100, 2100)),
         ((5000, 5000), (), (4000, 4000)),  # more than is asked for
     ],
 )
-def test_rows_so_far_are_equally_many_but_for_chains_that_rest(counts, resting, stops):
-    rows = _rows_so_far([memory(count) for count in counts], frozenset(resting), 4000)
+def test_rows_so_far_are_equally_many_but_for_chains_that_rest(counts, inactive, stops):
+    rows = _rows_so_far([memory(count) for count in counts], frozenset(inactive), 4000)
     assert tuple(map(len, rows)) == stops
 
 
@@ -369,9 +372,9 @@ def test_who_rests_is_told_from_what_there_was_at_the_last_goal():
     ends = (200, 2000, 2400, 2800)
     unsettled = memory(2300)
     unsettled.read()["draw"][:, 0] += np.linspace(9.0, 12.0, 2300)
-    assert _resting([memory(2000), memory(2000, 0.0), unsettled], ends) == {0, 1}
-    assert _resting([memory(2000), memory(2200, 0.0), memory(2300)], ends) == frozenset()  # the first is slow
-    assert _resting([memory(150), memory(100)], ends) == frozenset()
+    assert _inactive([memory(2000), memory(2000, 0.0), unsettled], ends) == {0, 1}
+    assert _inactive([memory(2000), memory(2200, 0.0), memory(2300)], ends) == frozenset()  # the first is slow
+    assert _inactive([memory(150), memory(100)], ends) == frozenset()
 
 
 def test_mixing_of_the_energy_is_told_from_all_draws():
@@ -400,7 +403,7 @@ def test_a_chain_that_diverges_in_a_narrower_place_finds_its_step_sizes_anew():
     rng = np.random.default_rng(0)
     for i in range(4000):
         often = 0.2 if i > 2000 else 0.002
-        state = state.looked_at(jnp.asarray(rng.normal()), jnp.asarray(rng.random() < often), 100)
+        state = state.after_round(jnp.asarray(rng.normal()), jnp.asarray(rng.random() < often), 100)
         begun += [i] if state.step == 0 else []
     assert len(begun) == int(state.retuned) == 3
     assert 2000 < begun[0] < 2040
@@ -414,7 +417,7 @@ def test_the_spread_of_the_rest_is_learned():
     moments = gibbs._no_moments(2)
     for point in points:
         moments = moments.with_point(jnp.asarray(point))
-    spread = moments.spread(0.02 * jnp.eye(2))
+    spread = moments.scale_tril(0.02 * jnp.eye(2))
     assert np.allclose(moments.mean, points.mean(axis=0))
     white = np.linalg.solve(np.asarray(spread), root)
     assert np.linalg.eigvalsh(white @ white.T) == pytest.approx(np.ones(2), abs=0.3)
@@ -426,7 +429,7 @@ def test_a_chain_that_climbs_finds_its_step_sizes_anew():
     noise = np.random.default_rng(0).normal(0.0, 2.0, 4000)  # of the log density of eight normal variables
     begun = []
     for i, log_density in enumerate(np.where(np.arange(4000) < 500, -100.0, 0.0) + noise):
-        state = state.looked_at(jnp.asarray(log_density), jnp.asarray(False), 100)
+        state = state.after_round(jnp.asarray(log_density), jnp.asarray(False), 100)
         begun += [i] if state.step == 0 else []
     assert begun
     assert 500 < begun[0] < 520

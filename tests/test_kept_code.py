@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpyro import distributions as dist
 
-from gpnode.model.priors.ordering import orderly
+from gpnode.model.priors.ordering import sort_numbers
 
 LOWERED = """
 import hashlib
@@ -54,9 +54,9 @@ PRIORS = [
 
 @pytest.mark.parametrize("prior", PRIORS, ids=lambda p: type(p).__name__)
 def test_an_orderly_distribution_is_the_same_distribution(prior):
-    found = orderly({"prior": prior})["prior"]
+    found = sort_numbers({"prior": prior})["prior"]
     assert isinstance(found, type(prior))
-    assert orderly(found) is found
+    assert sort_numbers(found) is found
     copies = [found, pickle.loads(pickle.dumps(found)), jax.tree.map(lambda leaf: leaf, found)]
     for own in copies:
         assert type(own) is type(found)

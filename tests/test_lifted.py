@@ -14,7 +14,7 @@ from scipy.integrate import solve_ivp
 import gpnode as gn
 from gpnode.inference.running.checkpoint import Checkpoint
 from gpnode.inference.samplers.lifted import surface as lifted
-from gpnode.inference.samplers.lifted.conditioning import path_given_rest, whiteners_of
+from gpnode.inference.samplers.lifted.conditioning import path_given_hyper, whiteners_of
 from gpnode.inference.starting.ladder import Start, find_start, solver_errors, with_finer_steps
 from gpnode.problem.density import Problem
 from gpnode.solvers import Status
@@ -168,7 +168,7 @@ def test_moves_are_pushed_along_the_gradient_of_excess_and_area():
     problem = gn.bind(*saturating()).with_steps(np.full((1, 12), 4))
     hyper = problem.hyper_block.draw(jax.random.key(1))
     u = problem.draw_path_prior(jax.random.key(2), hyper)
-    surface, x, _ = path_given_rest(problem, u, whiteners_of(problem, u), jax.random.key(3))
+    surface, x, _ = path_given_hyper(problem, u, whiteners_of(problem, u), jax.random.key(3))
 
     @jax.jit
     def density(x):
@@ -220,7 +220,7 @@ def test_moves_land_where_paths_run_apart(running_apart, with_path, angle, least
 
     @jax.jit
     def move(key):
-        surface, x, _ = path_given_rest(problem, u, whiteners_of(problem, u), key)
+        surface, x, _ = path_given_hyper(problem, u, whiteners_of(problem, u), key)
         if not with_path:
             surface = surface._replace(evaluate=lambda x, path=None, own=surface.evaluate: own(x))
         at = surface.point(x)
@@ -239,12 +239,12 @@ def coarse(problem: Problem) -> Problem:
 def test_steps_are_made_finer_where_chains_went(running_apart):
     start, mode = running_apart, running_apart.modes[0]
     z = 0.5 * np.random.default_rng(0).normal(size=(2, 40, mode.centre.size))
-    draws = mode.centre + z @ mode.spread.T
+    draws = mode.centre + z @ mode.scale_tril.T
     assert with_finer_steps(start, draws, 2) is None
     finer, points = with_finer_steps(replace(start, problem=coarse(start.problem)), draws, 2)
     assert finer.problem.nodes.shape[1] > coarse(start.problem).nodes.shape[1]
     assert np.quantile(np.abs(solver_errors(finer.problem, draws.reshape(-1, 4))), 0.9) < 0.1
-    assert np.abs(mode.spread @ points[1] + mode.centre - draws[1, -1]).max() < 1e-3
+    assert np.abs(mode.scale_tril @ points[1] + mode.centre - draws[1, -1]).max() < 1e-3
 
 
 @pytest.mark.slow
@@ -301,8 +301,8 @@ def simulate(model: gn.Model, key):
         paths = problem.solve(values)
         if int(paths.status.max()) == 0 and float(jnp.abs(paths.xs).max()) < 1e3:
             break
-    block, channel = problem.measured[0], problem.channels[0]
-    root = jnp.linalg.cholesky(channel.noisy_cov(values, block.gp_times))
+    block, observable = problem.measured[0], problem.observables[0]
+    root = jnp.linalg.cholesky(observable.noisy_cov(values, block.gp_times))
     y = paths.xs[0, block.rows, 0] + root @ jax.random.normal(noise_key, (TIMES.size,))
     return problem, truth, gn.Observations({"x": (TIMES, np.asarray(2.0 * y))}, start=0.0)
 

@@ -32,7 +32,7 @@ TIGHT = {
 def tight(model: gn.Model, data: gn.Observations):
     """The bound problem, on a grid so fine that the solver's error is below the test's."""
     problem = gn.bind(model, data)
-    return problem.with_steps(np.full((len(problem.trajectories), problem.measured_times.shape[1] - 1), 40))
+    return problem.with_steps(np.full((len(problem.experiments), problem.measured_times.shape[1] - 1), 40))
 
 
 def check(problem, expected, points):
@@ -192,7 +192,7 @@ def test_every_solver_without_gaussian_process(decay_data, kind):
     check(problem, rotation_reference(problem, decay_data, zero, {}), points(problem.size, count=2))
 
 
-def test_log_transform_noise_std_and_trajectories(positive_data):
+def test_log_transform_noise_std_and_experiments(positive_data):
     model = gn.Model(
         gn.KnownForm(
             ["x"],
@@ -204,7 +204,7 @@ def test_log_transform_noise_std_and_trajectories(positive_data):
         noise=gn.Noise(std=gn.LogNormal(-2.0, 1.0)),
         transform=gn.Log(),
     )
-    first = {s.trajectory: s.values[0] for s in positive_data.series}
+    first = {s.experiment: s.values[0] for s in positive_data.series}
     centre = np.array([0.0, np.log(50), np.log(2), np.log(first["high"]), -2.0])
     problem = tight(model, positive_data)
     table = {
@@ -218,7 +218,7 @@ def test_log_transform_noise_std_and_trajectories(positive_data):
     def expected(u):
         v, total = read(problem, u, table)
         for s in positive_data.series:
-            x0 = v[f"x.initial.{s.trajectory}"]
+            x0 = v[f"x.initial.{s.experiment}"]
             mean = v["K"] / (1 + (v["K"] / x0 - 1) * np.exp(-v["r"] * s.times))  # the closed form
             total += stats.norm.logpdf(np.log(s.values), np.log(mean), v["x.noise_std"]).sum()
         return total
@@ -368,8 +368,8 @@ def test_many_parameters_use_the_reverse_sweep_and_agree(decay_data, monkeypatch
     problem = tight(rotation_model(kernel=None), decay_data)
     zero = {v: lambda h, d: np.zeros_like(d) for v in ("x", "y")}
     monkeypatch.setattr("gpnode.solvers.base._FORWARD_LIMIT", 0)
-    # Another name of the trajectory keeps the version compiled with the forward sweep out of the way.
-    reverse = dataclasses.replace(problem, states=("x", "y"), trajectories=("reverse",))
+    # Another name of the experiment keeps the version compiled with the forward sweep out of the way.
+    reverse = dataclasses.replace(problem, states=("x", "y"), experiments=("reverse",))
     check(reverse, rotation_reference(problem, decay_data, zero, {}), points(problem.size, count=1))
 
 

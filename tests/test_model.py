@@ -48,9 +48,9 @@ WRONG = {
     "prior of a string": (lambda: gn.Model(known(prior={"rate": "wide"})), "numpyro distribution or a number"),
     "initial of a stranger": (lambda: gn.Model(known(), initial={"y": 1.0}), "'y', which is not a state"),
     "initial of a string": (lambda: gn.Model(known(), initial={"x": "low"}), "must be a number"),
-    "initial misses a trajectory": (
+    "initial misses a experiment": (
         lambda: gn.Model(known(), initial={"x": {"other": 1.0}}),
-        "names trajectory 'other'",
+        "names experiment 'other'",
     ),
     "kernel of a stranger": (lambda: gn.Model(known(), kernel={"y": None}), "'y', which is not observed"),
     "not dynamics": (lambda: gn.Model(decay), "dynamics must be"),

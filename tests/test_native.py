@@ -51,12 +51,14 @@ FIELDS = {
 def all_fields():
     """Paths and Jacobians of all the fields side by side, by native and by array code: compiling once is enough."""
 
-    def together(t, x, p):
+    def map_grouped(t, x, p):
         return jnp.concatenate([field(t, x[2 * i : 2 * i + 2], p) for i, field in enumerate(FIELDS.values())])
 
     starts = jnp.tile(X0, len(FIELDS))
     every = tuple(range(starts.size))
-    return [s.solve_with_jacobian(together, PARAMS, starts, TIMES, every) for s in (Native(tolerance=1.0), FixedGrid())]
+    return [
+        s.solve_with_jacobian(map_grouped, PARAMS, starts, TIMES, every) for s in (Native(tolerance=1.0), FixedGrid())
+    ]
 
 
 @pytest.mark.parametrize("name", FIELDS)
@@ -258,9 +260,9 @@ def scattered(start: Start, widths: np.ndarray) -> np.ndarray:
     the gradient by more than is allowed here, with one and the same solver.
     """
     mode, rng, wide = start.modes[0], np.random.default_rng(0), widths[:, None]
-    points = mode.centre + wide * rng.normal(size=(wide.size, mode.centre.size)) @ mode.spread.T
+    points = mode.centre + wide * rng.normal(size=(wide.size, mode.centre.size)) @ mode.scale_tril.T
     _, rest = split(start.problem)
-    own = np.sqrt(np.sum(mode.spread[rest] ** 2, axis=1))
+    own = np.sqrt(np.sum(mode.scale_tril[rest] ** 2, axis=1))
     points[:, rest] = mode.centre[rest] + np.minimum(wide, 3.0) * rng.normal(size=(wide.size, rest.size)) * own
     return points
 

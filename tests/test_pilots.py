@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import gpnode as gn
-from gpnode.inference.maximum import Mode
+from gpnode.inference.maximum import Maximum
 from gpnode.inference.running.chains import Chain, run_chains, start_chains
-from gpnode.inference.starting.ladder import disperse, find_start, frames_of
+from gpnode.inference.starting.ladder import disperse, find_start, whitenings_of
 from gpnode.inference.starting.pilots import Pilots, Place, _by_place, pinned, run_pilots
 from gpnode.inference.starting.search import Candidate
 from gpnode.problem.evaluation import log_density
@@ -37,10 +37,10 @@ def test_chains_begin_where_pilots_ended(unexplained, short):
     start = find_start(gn.bind(model, unexplained), jax.random.key(0), said.append, short)
     assert start.piloted
     assert any("pilot chains" in what for what in said)
-    points, frames = disperse(start, 3, jax.random.key(1)), frames_of(start, 3)
-    assert len(points) == len(frames) == 3
+    points, whitenings = disperse(start, 3, jax.random.key(1)), whitenings_of(start, 3)
+    assert len(points) == len(whitenings) == 3
     values = [
-        float(log_density(start.problem, f.point(jnp.asarray(z)))[0]) for f, z in zip(frames, points, strict=True)
+        float(log_density(start.problem, f.point(jnp.asarray(z)))[0]) for f, z in zip(whitenings, points, strict=True)
     ]
     assert np.allclose(values, [m.log_density for m in start.modes])
     assert max(values) - min(values) < 3.0 * start.problem.size
@@ -55,7 +55,7 @@ def test_a_start_far_below_the_others_is_left_behind(unexplained, short, monkeyp
         noise=gn.Noise(std=gn.LogNormal(-3.0, 1.0)),
     )
     problem = gn.bind(model, unexplained)
-    monkeypatch.setattr("gpnode.inference.starting.pilots.settle", lambda problem, start, key: start)
+    monkeypatch.setattr("gpnode.inference.starting.pilots.alternate", lambda problem, start, key: start)
     monkeypatch.setattr("gpnode.inference.starting.pilots.run_chains", _stand_still)
     good, bad = np.array([1.0, -3.0]), np.array([1.0, 1.6])
     starts = [Candidate(u, 0.0, "") for u in (bad, good)]
@@ -77,10 +77,10 @@ def test_chains_on_problems_of_their_own_run_side_by_side(decaying):
     problem = gn.bind(gn.Model(decaying[0]), decaying[1]).with_steps()
     problems = [pinned(problem, left) for left in (0, 1)]
     settings = gn.Lifted(warmup=20, chains=1)
-    frame = Mode(np.zeros(problem.size), np.eye(problem.size), 0.0).frame()
+    whitening = Maximum(np.zeros(problem.size), np.eye(problem.size), 0.0).whitening()
 
     def begun(own):
-        return start_chains(own, [frame], [np.zeros(problem.size)], jax.random.key(0), settings)
+        return start_chains(own, [whitening], [np.zeros(problem.size)], jax.random.key(0), settings)
 
     together = [chain for own in problems for chain in begun(own)]
     run_chains(problems, together, settings, 25, lambda chains: None)

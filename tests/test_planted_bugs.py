@@ -16,10 +16,10 @@ from gpnode.inference.stopping.statistics import bulk_ess
 from gpnode.model.observation import kernels
 from gpnode.model.observation.noise import Noise
 from gpnode.model.priors import parameters
+from gpnode.problem import binding
 from gpnode.problem import observables as likelihood
 from gpnode.problem.covariance import RELATIVE_JITTER
-from gpnode.problem import binding
-from gpnode.problem.observables import Channel
+from gpnode.problem.observables import Observable
 
 # Decay x' = -k x with a Gaussian process and noise, and steady growth y' = c with noise alone.
 K, C, X0, Y0 = 0.5, 1.5, 8.0, -2.0
@@ -156,27 +156,27 @@ def shifted_times(patch):
 
 
 def wrong_scaling_back(patch):
-    right = Channel.report
+    right = Observable.report
 
     def report(self, values):
         found = right(self, values)
         return {n: v / self.unit if n.endswith("noise_std") else v for n, v in found.items()}
 
-    patch.setattr(Channel, "report", report)
+    patch.setattr(Observable, "report", report)
 
 
 def swapped_states(patch):
-    right = binding._channel
+    right = binding._observable
 
-    def channel(model, variable, scaling):
+    def observable(model, variable, scaling):
         found = right(model, variable, scaling)
-        return likelihood.Channel(**{**vars(found), "state": 1 - found.state})
+        return likelihood.Observable(**{**vars(found), "state": 1 - found.state})
 
-    patch.setattr(binding, "_channel", channel)
+    patch.setattr(binding, "_observable", observable)
 
 
 def noise_omitted(patch):
-    patch.setattr(Channel, "_diagonal", lambda self, values, t: 1e-6 * self.signal_cov(values, t[:1], t[:1])[0, 0])
+    patch.setattr(Observable, "_diagonal", lambda self, values, t: 1e-6 * self.signal_cov(values, t[:1], t[:1])[0, 0])
 
 
 BUGS = [

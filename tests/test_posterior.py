@@ -260,7 +260,7 @@ def test_places_that_chains_had_to_leave_are_no_modes(posterior):
     found = with_draws(posterior, values)  # they were as well off there
     assert found.visits.count == 2
     assert "one mode" in failed(found)
-    assert "not settled" in found.diagnose().headline
+    assert "not climbed" in found.diagnose().headline
 
 
 @pytest.mark.parametrize("length", [4000, 20_000])
@@ -346,11 +346,11 @@ def test_equations_of_a_dictionary(sparse):
 
 def test_forecast_passes_through_the_data_and_from_new_starts(posterior):
     times = np.linspace(0.0, 12.0, 25)
-    found = gn.forecast(posterior, times, trajectory="high")
+    found = gn.forecast(posterior, times, experiment="high")
     assert found.states.shape == (120, 25, 1)
     assert found.failures == 0
     series = posterior.data.of("x")[1]
-    at_data = gn.forecast(posterior, series.times, trajectory="high").mean().to_numpy()[:, 0]
+    at_data = gn.forecast(posterior, series.times, experiment="high").mean().to_numpy()[:, 0]
     assert np.allclose(at_data, series.values, rtol=0.15)
     fresh = gn.forecast(posterior, times, initial={"x": 1.0})
     assert np.allclose(fresh.states[:, 0], 1.0)
@@ -371,14 +371,14 @@ def test_forecast_refuses_impossible_times(posterior, wrong):
 def test_conditional_is_the_textbook_one(posterior):
     problem = posterior.problem
     values = problem.constrain(posterior.unconstrained[0, 0])
-    channel, t = problem.channels[0], np.array([0.1, 0.4, 0.8])
+    observable, t = problem.observables[0], np.array([0.1, 0.4, 0.8])
     new = np.array([0.2, 0.9])
     residual = np.array([0.3, -0.2, 0.1])
     both = np.concatenate([t, new])
-    joint = np.asarray(channel.signal_cov(values, both, both)) + np.diag(
-        [float(channel.noise_var(values))] * 3 + [0, 0]
+    joint = np.asarray(observable.signal_cov(values, both, both)) + np.diag(
+        [float(observable.noise_var(values))] * 3 + [0, 0]
     )
-    mean, cov = conditional(channel, values, t, residual, new)
+    mean, cov = conditional(observable, values, t, residual, new)
     solved = joint[3:, :3] @ np.linalg.inv(joint[:3, :3])
     assert np.allclose(mean, solved @ residual, rtol=1e-6)
     assert np.allclose(cov, joint[3:, 3:] - solved @ joint[:3, 3:], atol=1e-9)
@@ -450,12 +450,12 @@ def test_parts_of_a_sum_keep_their_symbols_apart(posterior):
 def test_plots_draw(posterior, sparse):
     plt = pytest.importorskip("matplotlib.pyplot")
     plt.switch_backend("Agg")
-    paths = gn.forecast(posterior, np.linspace(0.0, 12.0, 20), trajectory="low")
-    (ax,) = gn.plots.trajectories(paths, posterior.data, truth={"x": np.ones(20)})
+    paths = gn.forecast(posterior, np.linspace(0.0, 12.0, 20), experiment="low")
+    (ax,) = gn.plots.paths(paths, posterior.data, truth={"x": np.ones(20)})
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
     assert labels == ["two standard deviations", "mean", "truth", "measured", "forecast"]
     assert len(ax.lines[-1].get_xdata()) == posterior.data.of("x")[0].times.size
-    (ax,) = gn.plots.trajectories(paths, whole_paths=True)
+    (ax,) = gn.plots.paths(paths, whole_paths=True)
     around = ax.collections[0].get_paths()[0].vertices
     assert ax.collections[0].get_label() == "95 % of whole paths"
     low, high = (end.sel(state="x").to_numpy() for end in paths.envelope())

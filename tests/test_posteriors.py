@@ -74,7 +74,7 @@ def test_linear_system_with_closed_form_posterior(process):
     for run in times:
         by_a, by_b = effects(run)
         values[run] = first[run] + 2.5 * by_a - 0.4 * by_b + noise * rng.normal(size=by_a.size)
-    data = gn.Observations.from_trajectories({r: {"x": (times[r], values[r])} for r in times}, start=begin)
+    data = gn.Observations.from_experiments({r: {"x": (times[r], values[r])} for r in times}, start=begin)
     scale = np.abs(np.concatenate(list(values.values()))).max()
     length = max(t[-1] - begin[run] for run, t in times.items())
     kernel = kernels.Matern52(variance=0.05, length_scale=0.3) if process else None

@@ -173,7 +173,7 @@ def test_notebook_of_a_forecast_counts_what_was_left_out(hostile):
 def test_notebooks_stay_short_and_stand_large_numbers():
     t = np.arange(5.0)
     runs = {str(i): {"a": (t, (t - 2.0) * 4e99)} for i in range(60)}
-    text = gn.Observations.from_trajectories(runs)._repr_html_()
+    text = gn.Observations.from_experiments(runs)._repr_html_()
     assert "and 20 more series" in text
     assert "nan" not in text
     long = gn.Observations({"a": (np.arange(5000.0), np.sin(np.arange(5000.0)))})._repr_html_()

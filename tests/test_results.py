@@ -160,8 +160,8 @@ def test_coverage_counts_times_inside_and_says_what_to_expect():
 def test_rows_are_columns_of_text():
     text = results.columns([{"who": "a", "x1": "0.1"}, {"who": "longer", "x1": "inf"}])
     assert text.splitlines() == ["who      x1", "a       0.1", "longer  inf"]
-    assert results.columns([{"seen frames": "all", "x1": "0.1"}]).splitlines() == [
-        "seen frames   x1",
+    assert results.columns([{"seen whitenings": "all", "x1": "0.1"}]).splitlines() == [
+        "seen whitenings   x1",
         "all          0.1",
     ]
 
@@ -293,8 +293,8 @@ def test_geweke_scores_are_standard_normal_for_settled_chains_and_large_for_drif
     slow[:, 0] = noise[:, 0]
     for i in range(1, 2000):
         slow[:, i] = 0.8 * slow[:, i - 1] + 0.6 * noise[:, i]
-    for settled in (noise, slow):
-        scores = convergence.geweke(settled)
+    for climbed in (noise, slow):
+        scores = convergence.geweke(climbed)
         assert scores.shape == (40, 20)
         assert 0.7 < scores.std() < 1.3
     assert np.mean(np.abs(convergence.geweke(noise + np.linspace(0.0, 3.0, 2000))) > 2) > 0.8
@@ -411,7 +411,7 @@ def test_gaps_and_forecasts_are_shaded():
     model = gn.Model(gn.KnownForm(["x"], decay, {}), initial={"x": gn.Normal(1.0, SD)}, kernel=None)
     data = gn.Observations({"x": (t, 2.0 * np.exp(-RATE * t) + 0.01 * np.sin(40 * t))})
     fitted = gn.fit(model, data, method=gn.Laplace(draws=50), progress=False)
-    ax = gn.plots.trajectories(gn.forecast(fitted, np.linspace(0.0, 9.0, 30)), data)[0]
+    ax = gn.plots.paths(gn.forecast(fitted, np.linspace(0.0, 9.0, 30)), data)[0]
     spans = {p.get_label(): p.get_extents() for p in ax.patches}
     assert set(spans) == {"gap", "forecast"}
     plt.close("all")

@@ -90,7 +90,7 @@ _ANY_CASE = [
     ["Gaussian process without equations", "", "seen 3.12, missing 4.88"],
     ["cubic spline", "", "missing 5.67"],
 ]
-# Measured by us on the authors' published chains (two of 8000 draws each) and with the peers' own programs.
+# Measurements by us on the authors' published chains (two of 8000 draws each) and with the peers' own programs.
 _OTHERS: dict[str, list[list[str]]] = {
     "predator-prey": [
         ["the paper's authors, two chains", "no: R-hat 1.47, ESS 4", "(0.22, 0.37) and (0.37, 1.78)"],

@@ -58,7 +58,7 @@ def data_remarks(data: Observations) -> list[str]:
     """Gaps, few measurements, values that hardly change, very different scales, repeated values."""
     remarks = []
     for s in data.series:
-        name = s.variable if len(data.trajectories) == 1 else f"{s.variable} in {s.trajectory}"
+        name = s.variable if len(data.experiments) == 1 else f"{s.variable} in {s.experiment}"
         if s.times.size < 8:
             remarks.append(f"{name} has only {s.times.size} measurements.")
         steps = np.diff(s.times)
@@ -125,10 +125,10 @@ def _draw(posterior: Posterior, folder: Path) -> None:
 
     plt.switch_backend("Agg")
     folder.mkdir(parents=True, exist_ok=True)
-    name = posterior.data.trajectories[0]
-    end = max(s.times[-1] for s in posterior.data.series if s.trajectory == name)
+    name = posterior.data.experiments[0]
+    end = max(s.times[-1] for s in posterior.data.series if s.experiment == name)
     times = np.linspace(posterior.data.start[name], end, 200)
-    axes = plots.trajectories(forecast(posterior, times, trajectory=name, max_draws=200), posterior.data)
+    axes = plots.paths(forecast(posterior, times, experiment=name, max_draws=200), posterior.data)
     figure = axes[0].get_figure(root=True)
     assert figure is not None
     figure.savefig(folder / "data.png", dpi=130)

@@ -33,7 +33,7 @@ def add_commands(commands: Any) -> None:
     forecast.add_argument(
         "--initial", action="append", default=[], metavar="STATE=VALUE", help="start afresh from here"
     )
-    forecast.add_argument("--trajectory", help="which run of the data; by default the first")
+    forecast.add_argument("--experiment", "--trajectory", help="which experiment of the data; by default the first")
     forecast.add_argument("--noise", action="store_true", help="add measurement noise")
     forecast.add_argument("--interval", type=float, default=0.95, help="probability of the interval")
     forecast.add_argument("--seed", type=int, default=0, help="seed of the draws")
@@ -91,9 +91,9 @@ def _forecast(options: argparse.Namespace) -> int:
     from gpnode.results.forecasts import forecast
 
     posterior, _ = load_run(options.run)
-    name = options.trajectory or posterior.data.trajectories[0]
+    name = options.experiment or posterior.data.experiments[0]
     if name not in posterior.data.start:
-        raise ModelError(f"there is no trajectory {name!r}; there are {', '.join(posterior.data.trajectories)}.")
+        raise ModelError(f"there is no experiment {name!r}; there are {', '.join(posterior.data.experiments)}.")
     if not 0 < options.interval < 1:
         raise ModelError(f"--interval must lie between 0 and 1; got {options.interval}.")
     if not 2 <= options.points <= 100_000:
@@ -108,7 +108,7 @@ def _forecast(options: argparse.Namespace) -> int:
         posterior,
         np.linspace(start, options.until, options.points),
         initial=initial,
-        trajectory=name,
+        experiment=name,
         noise=options.noise,
         seed=options.seed,
     )

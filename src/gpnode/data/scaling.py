@@ -17,7 +17,7 @@ class Scaling(eqx.Module):
     """Scales of one data set.
 
     ``state_scale`` (states,) in user units; ``time_origin`` the earliest start;
-    ``time_unit`` the characteristic time; ``record_length`` the longest trajectory's duration.
+    ``time_unit`` the characteristic time; ``record_length`` the longest experiment's duration.
     """
 
     state_scale: Array
@@ -34,5 +34,5 @@ class Scaling(eqx.Module):
         return (jnp.asarray(user_time) - self.time_origin) / self.time_unit
 
     def gp_time(self, user_time: Array) -> Array:
-        """Input of the Gaussian process: one unit is the longest trajectory. Kernels see differences only."""
+        """Input of the Gaussian process: one unit is the longest experiment. Kernels see differences only."""
         return (jnp.asarray(user_time) - self.time_origin) / self.record_length

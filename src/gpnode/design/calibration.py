@@ -16,7 +16,7 @@ import numpy as np
 from jax.scipy.special import gammaincc
 
 from gpnode.data.observations import Observations
-from gpnode.design.simulation import World, simulate, with_units_of
+from gpnode.design.simulation import Simulation, simulate, with_units_of
 from gpnode.errors import ModelError
 from gpnode.fitting.assembly import Method
 from gpnode.fitting.many import FitTask, fit_many
@@ -37,7 +37,7 @@ _DENSITY = "log density"  # ranked like a parameter: sensitive to errors that le
 
 
 class Score(NamedTuple):
-    """How one world compares with its fit.
+    """How one simulation compares with its fit.
 
     ``inside`` (times, states) is 1 where the truth lies within the forecast's band, 0 where not, NaN where there is
     none.
@@ -174,7 +174,7 @@ def calibrate(
     seed
         Same seed, same result.
     horizon
-        Forecasts are checked at ten times up to this many lengths of the first trajectory.
+        Forecasts are checked at ten times up to this many lengths of the first experiment.
     executor, progress
         As for :func:`gpnode.fit_many`.
     checkpoint
@@ -184,13 +184,13 @@ def calibrate(
         raise ModelError(f"fits must be at least {2 * _FEWEST_A_BIN}; got {fits}.")
     if not horizon > 0:
         raise ModelError(f"horizon must be positive; got {horizon}.")
-    first = data.trajectories[0]
-    length = max(s.times[-1] for s in data.series if s.trajectory == first) - data.start[first]
+    first = data.experiments[0]
+    length = max(s.times[-1] for s in data.series if s.experiment == first) - data.start[first]
     times = data.start[first] + length * horizon * np.linspace(0.1, 1.0, 10)
-    worlds, dropped = simulate(model, data, fits, seed=seed, times=times)
-    return compare_worlds(
+    simulations, dropped = simulate(model, data, fits, seed=seed, times=times)
+    return compare_simulations(
         with_units_of(model, data),
-        worlds,
+        simulations,
         times,
         method=method,
         seed=seed,
@@ -201,9 +201,9 @@ def calibrate(
     )
 
 
-def compare_worlds(
+def compare_simulations(
     model: Model,
-    worlds: Sequence[World],
+    simulations: Sequence[Simulation],
     times: np.ndarray,
     *,
     method: Method | None = None,
@@ -213,7 +213,7 @@ def compare_worlds(
     checkpoint: str | Path | None = None,
     progress: bool = True,
 ) -> Calibration:
-    """Fit each of ``worlds``, wherever they come from, and compare with its truth.
+    """Fit each of ``simulations``, wherever they come from, and compare with its truth.
 
     ``model`` must not take its units from the data (:func:`gpnode.design.simulation.with_units_of`).
     """
@@ -221,19 +221,19 @@ def compare_worlds(
     tasks = [
         FitTask(
             model,
-            world.data,
+            simulation.data,
             chosen,
             seed=seed + i,
             checkpoint=None if checkpoint is None else Path(checkpoint) / f"{i:04d}",
-            context=(world, times),
+            context=(simulation, times),
         )
-        for i, world in enumerate(worlds)
+        for i, simulation in enumerate(simulations)
     ]
     outcomes = fit_many(tasks, executor=executor, then=_score, progress=progress)
     scores: list[Score] = [o.result for o in outcomes if o.ok]
     errors = tuple(f"{type(o.error).__name__}: {o.error}" for o in outcomes if not o.ok)
     if len(scores) < _FEWEST_A_BIN:
-        raise ModelError(f"only {len(scores)} of {len(worlds)} fits succeeded: {errors[0] if errors else ''}")
+        raise ModelError(f"only {len(scores)} of {len(simulations)} fits succeeded: {errors[0] if errors else ''}")
     return Calibration(
         ranks={n: np.array([s.ranks[n] for s in scores]) for n in scores[0].ranks},
         inside=np.stack([s.inside for s in scores]),
@@ -246,27 +246,27 @@ def compare_worlds(
 
 
 def _score(posterior: Posterior, context: Any) -> Score:
-    """Ranks of a world's truth among draws of its posterior, and which of its states the forecast's bands hold."""
-    world, times = context
+    """Ranks of a simulation's truth among draws of its posterior, and which of its states the forecast's bands hold."""
+    simulation, times = context
     ranks = {}
     fewest = np.inf
     for label, name, index in posterior.entries():
         values: Any = posterior.draws[name].transpose("chain", "draw", ...).to_numpy()
         draws = values[(..., *index)]
-        ranks[label] = _rank(draws, float(world.truth[name][index]))
+        ranks[label] = _rank(draws, float(simulation.truth[name][index]))
         fewest = min(fewest, bulk_ess(draws))
-    if world.unconstrained is not None:
+    if simulation.unconstrained is not None:
         assert posterior.problem is not None
-        at_truth, _ = log_density(posterior.problem, world.unconstrained)
+        at_truth, _ = log_density(posterior.problem, simulation.unconstrained)
         ranks[_DENSITY] = _rank(posterior.stats["log_density"].to_numpy(), at_truth)
-    return Score(ranks, _inside(posterior, world, times), float(fewest))
+    return Score(ranks, _inside(posterior, simulation, times), float(fewest))
 
 
-def _inside(posterior: Posterior, world: World, times: np.ndarray) -> np.ndarray:
-    if np.isnan(world.states).any():
-        return np.full(world.states.shape, np.nan)
+def _inside(posterior: Posterior, simulation: Simulation, times: np.ndarray) -> np.ndarray:
+    if np.isnan(simulation.states).any():
+        return np.full(simulation.states.shape, np.nan)
     low, high = (end.to_numpy() for end in forecast(posterior, times).interval(BAND))
-    return ((world.states >= low) & (world.states <= high)).astype(float)
+    return ((simulation.states >= low) & (simulation.states <= high)).astype(float)
 
 
 def _rank(draws: np.ndarray, truth: float) -> int:

@@ -25,19 +25,19 @@ from gpnode.errors import DataError, ModelError
 from gpnode.model.model import Model
 from gpnode.problem.binding import bind
 from gpnode.problem.density import Problem
-from gpnode.solvers import Status, Trajectory
+from gpnode.solvers import Solution, Status
 
 _STEP_ERROR = 1e-9
-_MOST_TRIES = 50  # for each world
+_MOST_TRIES = 50  # for each simulation
 _BATCH = 32
 
 
 @dataclass(frozen=True)
-class World:
+class Simulation:
     """A truth and what was measured of it.
 
     ``truth`` holds parameters by name in user units, as a posterior reports them; ``states`` (times, states) the true
-    states of the first trajectory, Gaussian process included, at times that need not have been measured (NaN where
+    states of the first experiment, Gaussian process included, at times that need not have been measured (NaN where
     its path does not reach); ``unconstrained`` the truth as samplers see it, if known.
     """
 
@@ -52,9 +52,9 @@ def with_units_of(model: Model, data: Observations) -> Model:
     problem = bind(model, data)
     initial: dict[str, dict[str, Any]] = {s: {} for s in model.states}
     unknown = {(r, d): problem.initial.block.priors[name] for r, d, name in problem.initial.unknown}
-    for r, trajectory in enumerate(data.trajectories):
+    for r, experiment in enumerate(data.experiments):
         for d, state in enumerate(model.states):
-            initial[state][trajectory] = unknown.get((r, d), float(problem.initial.known[r, d]))
+            initial[state][experiment] = unknown.get((r, d), float(problem.initial.known[r, d]))
     return dataclasses.replace(
         model,
         initial=initial,
@@ -66,31 +66,31 @@ def with_units_of(model: Model, data: Observations) -> Model:
 @one_blas_thread()
 def simulate(
     model: Model, data: Observations, count: int, *, seed: int = 0, times: Sequence[float] | np.ndarray = ()
-) -> tuple[list[World], int]:
-    """``count`` worlds measured when ``data`` were, in the units of ``data``, and how many draws could not be solved.
+) -> tuple[list[Simulation], int]:
+    """``count`` simulations measured when and in the units ``data`` were, and how many draws could not be solved.
 
     Parameters whose path cannot be solved have no place in the posterior either: the prior is the one written down,
-    restricted to paths that exist over the record, and so are these draws. ``times`` are those of ``World.states``.
+    restricted to paths that exist over the record, and so are these draws. ``times`` are for ``Simulation.states``.
     """
     problem = bind(with_units_of(model, data), data)
     new_times = jnp.asarray(np.asarray(times, dtype=float))
     key = jax.random.key(seed)
-    worlds: list[World] = []
+    simulations: list[Simulation] = []
     dropped = 0
     for batch in range(-(-_MOST_TRIES * count // _BATCH)):
         drawn = _draw(problem, jax.random.split(jax.random.fold_in(key, batch), _BATCH), new_times)
         for i in range(_BATCH):
-            if len(worlds) == count:
-                return worlds, dropped
-            world = _world(problem, data, jax.tree.map(lambda a, i=i: np.asarray(a[i]), drawn))
-            if world is None:
+            if len(simulations) == count:
+                return simulations, dropped
+            simulation = _simulation(problem, data, jax.tree.map(lambda a, i=i: np.asarray(a[i]), drawn))
+            if simulation is None:
                 dropped += 1
             else:
-                worlds.append(world)
-    if len(worlds) == count:
-        return worlds, dropped
+                simulations.append(simulation)
+    if len(simulations) == count:
+        return simulations, dropped
     raise ModelError(
-        f"{dropped} of {dropped + len(worlds)} draws from the prior have a path that cannot be solved. "
+        f"{dropped} of {dropped + len(simulations)} draws from the prior have a path that cannot be solved. "
         "Narrow the priors towards plausible values."
     )
 
@@ -105,18 +105,18 @@ class _Drawn(NamedTuple):
     status: Any
 
 
-def _world(problem: Problem, data: Observations, drawn: _Drawn) -> World | None:
-    """A world with its measurements, or None if there is none with these parameters."""
+def _simulation(problem: Problem, data: Observations, drawn: _Drawn) -> Simulation | None:
+    """A simulation with its measurements, or None if there is none with these parameters."""
     if drawn.status != Status.OK or not all(np.isfinite(m).all() for m in drawn.measured):
         return None
-    runs: dict[str, dict[str, Any]] = {name: {} for name in data.trajectories}
+    runs: dict[str, dict[str, Any]] = {name: {} for name in data.experiments}
     for series, values in zip(data.series, drawn.measured, strict=True):
-        runs[series.trajectory][series.variable] = (series.times, values)
+        runs[series.experiment][series.variable] = (series.times, values)
     try:
-        observed = Observations.from_trajectories(runs, start=dict(data.start))
+        observed = Observations.from_experiments(runs, start=dict(data.start))
     except DataError:  # all values equal to rounding, say
         return None
-    return World(dict(drawn.truth), observed.with_time_unit(data.time_unit), drawn.states, drawn.unconstrained)
+    return Simulation(dict(drawn.truth), observed.with_time_unit(data.time_unit), drawn.states, drawn.unconstrained)
 
 
 @eqx.filter_jit
@@ -139,27 +139,27 @@ def _draw_one(problem: Problem, key: Array, new_times: Array) -> _Drawn:
     states = _states_at(problem, lambda ts: solver.solve(field, params, x0[0], ts), new_times)
     measured = []
     for i, block in enumerate(problem.measured):
-        channel = problem.channels[block.channel]
-        transform = channel.transform
-        own = solved[block.trajectory].xs[block.rows, channel.state]
-        later = states[:, channel.state] if block.trajectory == 0 else jnp.zeros(0)
+        observable = problem.observables[block.observable]
+        transform = observable.transform
+        own = solved[block.experiment].xs[block.rows, observable.state]
+        later = states[:, observable.state] if block.experiment == 0 else jnp.zeros(0)
         status = jnp.where(jnp.all(transform.inside(own)), status, Status.OUTSIDE_DOMAIN)
         signal_key, noise_key = jax.random.split(jax.random.fold_in(process_key, i))
         process = jnp.zeros(own.size + later.size)
-        if channel.kernel is not None:
+        if observable.kernel is not None:
             times = jnp.concatenate([block.gp_times, problem.scaling.gp_time(new_times)[: later.size]])
-            process = _draw_process(signal_key, channel.signal_cov(values, times, times))
-        noise = jnp.sqrt(channel.noise_var(values)) * jax.random.normal(noise_key, own.shape)
+            process = _draw_process(signal_key, observable.signal_cov(values, times, times))
+        noise = jnp.sqrt(observable.noise_var(values)) * jax.random.normal(noise_key, own.shape)
         level = transform.forward(own) + process[: own.size] + noise
-        measured.append(transform.backward(level) * scale[channel.state])
-        if block.trajectory == 0:
+        measured.append(transform.backward(level) * scale[observable.state])
+        if block.experiment == 0:
             moved = transform.backward(transform.forward(later) + process[own.size :])
-            states = states.at[:, channel.state].set(jnp.where(transform.inside(later), moved, jnp.nan))
+            states = states.at[:, observable.state].set(jnp.where(transform.inside(later), moved, jnp.nan))
     return _Drawn(unconstrained, problem.report(unconstrained), measured, states * scale, status)
 
 
-def _states_at(problem: Problem, solve: Callable[[Array], Trajectory], new_times: Array) -> Array:
-    """Scaled path (times, states) of the first trajectory at ``new_times``; NaN if it does not reach them."""
+def _states_at(problem: Problem, solve: Callable[[Array], Solution], new_times: Array) -> Array:
+    """Scaled path (times, states) of the first experiment at ``new_times``; NaN if it does not reach them."""
     nodes = problem.nodes[0]
     everything = jnp.concatenate([nodes, problem.scaling.solver_time(new_times)])
     order = jnp.argsort(everything)

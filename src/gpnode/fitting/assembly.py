@@ -21,14 +21,14 @@ from gpnode.inference.samplers.laplace import Laplace
 from gpnode.inference.samplers.lifted.sampler import Lifted
 from gpnode.inference.samplers.nuts import NUTS
 from gpnode.inference.starting.ladder import ACCURACY_DRAWS, Start, solver_errors
-from gpnode.inference.stopping.agreement import evened
+from gpnode.inference.stopping.agreement import thin_to_equal_length
 from gpnode.inference.stopping.statistics import e_bfmi, pareto_k
 from gpnode.model.model import Model
 from gpnode.problem.binding import fingerprint
 from gpnode.problem.covariance import RELATIVE_JITTER
 from gpnode.problem.density import Problem
 from gpnode.problem.evaluation import log_densities, report_draws
-from gpnode.results.posterior import Posterior, spread_out
+from gpnode.results.posterior import Posterior, pick_evenly
 from gpnode.results.storage import FORMAT
 from gpnode.solvers import Status
 
@@ -62,7 +62,7 @@ def from_chains(rows: list[np.ndarray], made: list[int], warmup_failures: np.nda
     """What chains left behind: ``rows`` of each, of which equally many are kept, how many it ``made`` before any
     were left out, and counts of the warm-up's steps by status.
     """
-    kept = evened(rows)
+    kept = thin_to_equal_length(rows)
     names = [n for n in kept[0].dtype.names or () if n != "draw"]
     stats = xr.Dataset({n: (("chain", "draw"), np.stack([r[n] for r in kept])) for n in names})
     details: dict[str, Any] = {
@@ -80,7 +80,7 @@ def from_laplace(start: Start, settings: Laplace, key: Array) -> Sampled:
     """Draws from the normal approximation at the best mode, and how well it fits the density."""
     mode = start.modes[0]
     z = np.asarray(jax.random.normal(key, (settings.draws, mode.centre.size)))
-    draws = mode.centre + z @ mode.spread.T
+    draws = mode.centre + z @ mode.scale_tril.T
     values, status = log_densities(start.problem, draws)
     log_weights = values + 0.5 * (z**2).sum(axis=1)
     sound = np.isfinite(log_weights)
@@ -138,7 +138,7 @@ def _accuracy(problem: Problem, unconstrained: np.ndarray) -> dict[str, Any] | N
     """Compare log densities with those of a tight adaptive solve, on draws spread over the run."""
     if not problem.solver.follows_grid:
         return None
-    chosen = spread_out(unconstrained, ACCURACY_DRAWS)
+    chosen = pick_evenly(unconstrained, ACCURACY_DRAWS)
     difference = solver_errors(problem, chosen)
     # Draws weighed by these would be draws of the exact posterior. By the Cauchy-Schwarz inequality, means of the two
     # differ by at most this many standard deviations, whatever they are means of.

@@ -16,7 +16,7 @@ from gpnode.inference.running.chains import Chain, Sampler
 from gpnode.inference.running.executors import ExecutorChoice, Serial, Task, Workers, work_off
 from gpnode.inference.running.interrupts import noted
 from gpnode.inference.running.progress import Display
-from gpnode.inference.running.transport import Parcel
+from gpnode.inference.running.transport import Sendable
 from gpnode.model.model import Model
 from gpnode.results.posterior import Posterior
 
@@ -80,7 +80,7 @@ def fit_many(
     items = [_Item(i, task) for i, task in enumerate(tasks)]
     halt = _Halt()
 
-    def absorb(item: _Item, result: Parcel[Any]) -> None:
+    def absorb(item: _Item, result: Sendable[Any]) -> None:
         item.outcome = FitOutcome(item.name, result.content, None)
 
     def fail(item: _Item, error: Exception) -> None:
@@ -93,7 +93,7 @@ def fit_many(
     with noted(), Display(progress) as display, one_blas_thread(), Workers(executor, len(items)) as workers:
         display.say(f"fitting {len(items)} problems")
         try:
-            calls = [Task(item, _run, (Parcel((item.task, then)), halt)) for item in items]
+            calls = [Task(item, _run, (Sendable((item.task, then)), halt)) for item in items]
             work_off(workers, calls, absorb, fail, show, patient=False)
         except KeyboardInterrupt:
             halt.set()
@@ -134,13 +134,15 @@ class _Quiet(Display):
     def say(self, what: str) -> None:
         self._halt.check()
 
-    def chains(self, chains: list[Chain], settings: Sampler, draws: int, resting: frozenset[int] = frozenset()) -> None:
+    def chains(
+        self, chains: list[Chain], settings: Sampler, draws: int, inactive: frozenset[int] = frozenset()
+    ) -> None:
         self._halt.check()
 
 
-def _run(parcel: Parcel[tuple[FitTask, Callable[[Posterior, Any], Any] | None]], halt: _Halt) -> Parcel[Any]:
-    task, then = parcel.content
+def _run(sendable: Sendable[tuple[FitTask, Callable[[Posterior, Any], Any] | None]], halt: _Halt) -> Sendable[Any]:
+    task, then = sendable.content
     method = task.method or default_method(task.data)
     with one_blas_thread(), _Quiet(halt) as display:
         posterior = run_fit(task.model, task.data, method, task.seed, display, Serial(), task.checkpoint)
-        return Parcel(posterior if then is None else then(posterior, task.context), lasting=False)
+        return Sendable(posterior if then is None else then(posterior, task.context), lasting=False)

@@ -24,8 +24,8 @@ from gpnode.inference.running.traces import Trace
 from gpnode.inference.samplers.laplace import Laplace
 from gpnode.inference.samplers.lifted.sampler import Lifted
 from gpnode.inference.samplers.nuts import NUTS
-from gpnode.inference.starting.ladder import Start, disperse, find_start, frames_of, with_finer_steps
-from gpnode.inference.stopping.agreement import Found, evened, find_agreement, goals, looks
+from gpnode.inference.starting.ladder import Start, disperse, find_start, whitenings_of, with_finer_steps
+from gpnode.inference.stopping.agreement import Found, find_agreement, goals, looks, thin_to_equal_length
 from gpnode.inference.stopping.statistics import disagreement
 from gpnode.model.model import Model
 from gpnode.problem.binding import bind, fingerprint
@@ -136,7 +136,7 @@ def open_checkpoint(folder: str | Path, model: Model, data: Observations) -> Pos
             f"the run in {folder} has no draws yet: {done} of {method.warmup} steps of the warm-up are done."
         )
     traces = [c[1] for c in chains if c is not None]
-    rows = _rows_so_far(traces, _resting(traces, ends), ends[-1])
+    rows = _rows_so_far(traces, _inactive(traces, ends), ends[-1])
     failures = np.sum([c[0]["warmup_failures"] for c in chains if c is not None], axis=0)
     seconds = sum(float(c[0]["seconds"]) for c in chains if c is not None)
     at_a_goal = max(map(len, rows)) in ends
@@ -145,18 +145,18 @@ def open_checkpoint(folder: str | Path, model: Model, data: Observations) -> Pos
     return assemble(model, data, method, run.seed, start, sampled, seconds)
 
 
-def _resting(traces: Sequence[Trace], ends: tuple[int, ...]) -> frozenset[int]:
+def _inactive(traces: Sequence[Trace], ends: tuple[int, ...]) -> frozenset[int]:
     """Which chains rested since the last goal that some have passed."""
     passed = [end for end in ends if end < max(trace.count for trace in traces)]
     if not passed or len({trace.count for trace in traces}) == 1:
         return frozenset()
-    return find_agreement([trace.read()[: passed[-1]] for trace in traces], ends[0]).resting
+    return find_agreement([trace.read()[: passed[-1]] for trace in traces], ends[0]).inactive
 
 
-def _rows_so_far(traces: Sequence[Trace], resting: frozenset[int], most: int) -> list[np.ndarray]:
+def _rows_so_far(traces: Sequence[Trace], inactive: frozenset[int], most: int) -> list[np.ndarray]:
     """Rows of each chain, equally many but for those that rest, and at most so many."""
-    others = min(trace.count for i, trace in enumerate(traces) if i not in resting)
-    stops = [trace.count if i in resting else others for i, trace in enumerate(traces)]
+    others = min(trace.count for i, trace in enumerate(traces) if i not in inactive)
+    stops = [trace.count if i in inactive else others for i, trace in enumerate(traces)]
     return _first_rows(traces, [min(stop, most) for stop in stops])
 
 
@@ -190,26 +190,26 @@ def _sample(
 ) -> tuple[Start, Sampled]:
     """What chains leave behind, and the start they had: another one if the solver's steps had to be finer."""
     display.say("compiling the sampler")
-    chains = start_chains(start.problem, frames_of(start, settings.chains), points, key, settings)
+    chains = start_chains(start.problem, whitenings_of(start, settings.chains), points, key, settings)
     if kept is not None:
         for chain in chains:
             kept.restore(chain, settings.warmup)
     keep = _forget if kept is None else kept.keep
     ends = goals(settings)
     traces = [chain.trace for chain in chains]
-    stops, resting = [0] * len(chains), frozenset[int]()
+    stops, inactive = [0] * len(chains), frozenset[int]()
     try:
         for goal in (*looks(ends), *ends):
 
-            def show(_: list[Chain], goal: int = goal, resting: frozenset[int] = resting) -> None:
-                display.chains(chains, settings, max(goal, ends[0]), resting)
+            def show(_: list[Chain], goal: int = goal, inactive: frozenset[int] = inactive) -> None:
+                display.chains(chains, settings, max(goal, ends[0]), inactive)
 
-            awake = [chain for i, chain in enumerate(chains) if i not in resting]
-            stops = [stop if i in resting else goal for i, stop in enumerate(stops)]
-            run_chains(start.problem, awake, settings, settings.warmup + goal, show, executor, keep)
+            active = [chain for i, chain in enumerate(chains) if i not in inactive]
+            stops = [stop if i in inactive else goal for i, stop in enumerate(stops)]
+            run_chains(start.problem, active, settings, settings.warmup + goal, show, executor, keep)
             rows = _first_rows(traces, stops)
             if goal < ends[-1]:
-                draws = np.stack([r["draw"] for r in evened(rows)])
+                draws = np.stack([r["draw"] for r in thin_to_equal_length(rows)])
                 finer = with_finer_steps(start, draws, settings.chains, early=goal not in ends)
                 if finer is not None:
                     display.say(
@@ -223,12 +223,12 @@ def _sample(
             found = _find_agreement(rows, ends)
             if found.agreed:
                 break
-            resting = found.resting
-            display.say(_going_on(rows, resting))
+            inactive = found.inactive
+            display.say(_going_on(rows, inactive))
     except KeyboardInterrupt:
         if kept is not None or not all(trace.count for trace in traces):
             raise
-        rows = _rows_so_far(traces, resting, goal)
+        rows = _rows_so_far(traces, inactive, goal)
         found = Found(False, rows)
     failures = np.sum([c.warmup_failures for c in chains], axis=0)
     return start, from_chains(found.rows, [len(r) for r in rows], failures, interrupted=not found.agreed)
@@ -247,12 +247,12 @@ def _find_agreement(rows: list[np.ndarray], ends: tuple[int, ...]) -> Found:
     return found._replace(agreed=found.agreed or at_the_end)
 
 
-def _going_on(rows: list[np.ndarray], resting: frozenset[int]) -> str:
+def _going_on(rows: list[np.ndarray], inactive: frozenset[int]) -> str:
     """What to say at a goal that is not the end."""
-    awake = [own for i, own in enumerate(rows) if i not in resting]
-    worst = disagreement(np.stack([own["draw"] for own in evened(awake)]))
-    some = f" with {len(awake)} of {len(rows)} chains, for the others know their modes well" if resting else ""
-    return f"after {max(map(len, awake))} draws each, {worst}: going on{some}"
+    active = [own for i, own in enumerate(rows) if i not in inactive]
+    worst = disagreement(np.stack([own["draw"] for own in thin_to_equal_length(active)]))
+    some = f" with {len(active)} of {len(rows)} chains, for the others know their modes well" if inactive else ""
+    return f"after {max(map(len, active))} draws each, {worst}: going on{some}"
 
 
 def _forget(chain: Chain) -> None:

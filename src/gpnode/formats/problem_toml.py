@@ -99,12 +99,14 @@ def _toml(value: Any) -> str:
 
 def read_data(folder: Path, section: Mapping[str, Any]) -> Observations:
     """The table of measurements that ``[data]`` names."""
-    _only(section, ("file", "time", "variables", "variable", "value", "trajectory", "start", "time_unit"), "[data]")
+    if "trajectory" in section:  # the old name
+        section = {"experiment" if k == "trajectory" else k: v for k, v in section.items()}
+    _only(section, ("file", "time", "variables", "variable", "value", "experiment", "start", "time_unit"), "[data]")
     if not isinstance(section.get("file"), str):
         raise ModelError('[data] needs file = "measurements.csv".')
     file = folder / section["file"]
     _read_size(file, LARGEST_FILE)
-    for name in ("time", "variable", "value", "trajectory", "time_unit"):
+    for name in ("time", "variable", "value", "experiment", "time_unit"):
         if not isinstance(section.get(name, ""), str):
             raise ModelError(f"[data] {name} must be a text; got {section[name]!r:.80}.")
     _texts(section.get("variables", []), "[data] variables")
@@ -115,7 +117,7 @@ def read_data(folder: Path, section: Mapping[str, Any]) -> Observations:
 
 
 def _start(value: Any) -> Any:
-    """A time: a number or a date; or one for each trajectory."""
+    """A time: a number or a date; or one for each experiment."""
     if isinstance(value, Mapping):
         return {str(run): _start(own) for run, own in value.items()}
     if isinstance(value, str | datetime.date):

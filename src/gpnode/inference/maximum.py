@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.optimize
 
-from gpnode.inference.whitening import Frame
+from gpnode.inference.whitening import Whitening
 from gpnode.problem.density import Problem
 from gpnode.problem.evaluation import log_density, value_and_grad
 
@@ -16,36 +16,36 @@ _FLATTEST = 0.05  # curvatures below this (in prior widths) are noise of the fin
 
 
 @dataclass(frozen=True)
-class Mode:
+class Maximum:
     """A local maximum and the normal approximation there.
 
-    ``centre`` (size,) is unconstrained; ``spread`` (size, size) maps standard normal vectors
-    to deviations from it, so that ``spread @ spread.T`` is the approximate covariance.
+    ``centre`` (size,) is unconstrained; ``scale_tril`` (size, size) maps standard normal vectors
+    to deviations from it, so that ``scale_tril @ scale_tril.T`` is the approximate covariance.
     """
 
     centre: np.ndarray
-    spread: np.ndarray
+    scale_tril: np.ndarray
     log_density: float
 
     @property
     def curvature(self) -> np.ndarray:
         """Inverse of the approximate covariance (size, size)."""
-        root = np.linalg.inv(self.spread)
+        root = np.linalg.inv(self.scale_tril)
         return root.T @ root
 
-    def frame(self, curvature: np.ndarray | None = None) -> Frame:
+    def whitening(self, curvature: np.ndarray | None = None) -> Whitening:
         """Coordinates in which the mode is round, with the mean ``curvature`` of all modes if there are others."""
         own = self.curvature if curvature is None else curvature
-        return Frame(jnp.asarray(self.centre), jnp.asarray(self.spread), jnp.asarray(own))
+        return Whitening(jnp.asarray(self.centre), jnp.asarray(self.scale_tril), jnp.asarray(own))
 
     @property
     def log_evidence(self) -> float:
         """Laplace's approximation to the log of the mode's probability mass."""
-        _, log_det = np.linalg.slogdet(self.spread)
+        _, log_det = np.linalg.slogdet(self.scale_tril)
         return float(self.log_density + log_det + 0.5 * self.centre.size * np.log(2 * np.pi))
 
 
-def find_mode(problem: Problem, start: np.ndarray, rounds: int = 4, max_steps: int = 300) -> Mode:
+def find_maximum(problem: Problem, start: np.ndarray, rounds: int = 4, max_steps: int = 300) -> Maximum:
     """Climb from ``start``, in coordinates whitened by the local curvature, which each round renews.
 
     The density has directions a thousand times tighter than others; without whitening a
@@ -59,28 +59,28 @@ def find_mode(problem: Problem, start: np.ndarray, rounds: int = 4, max_steps: i
         centre, height = found
         if not gain >= 0.01:
             break
-    return Mode(centre, curvature(problem, centre), height)
+    return Maximum(centre, curvature(problem, centre), height)
 
 
-def mode_at(problem: Problem, u: np.ndarray) -> Mode | None:
+def approximation_at(problem: Problem, u: np.ndarray) -> Maximum | None:
     """The normal approximation with its centre at ``u`` (size,), wherever that is; None if there is no path."""
     height, _ = log_density(problem, u)
-    return Mode(u, curvature(problem, u), height) if np.isfinite(height) else None
+    return Maximum(u, curvature(problem, u), height) if np.isfinite(height) else None
 
 
-def _climb(problem: Problem, centre: np.ndarray, spread: np.ndarray, max_steps: int) -> tuple[np.ndarray, float]:
+def _climb(problem: Problem, centre: np.ndarray, scale_tril: np.ndarray, max_steps: int) -> tuple[np.ndarray, float]:
     def negative(z: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient, _ = value_and_grad(problem, jnp.asarray(centre + spread @ z))
+        value, gradient, _ = value_and_grad(problem, jnp.asarray(centre + scale_tril @ z))
         if not np.isfinite(value):
             return 1e12, np.zeros_like(z)  # a wall the line search backs away from
-        return -float(value), -(spread.T @ np.asarray(gradient))
+        return -float(value), -(scale_tril.T @ np.asarray(gradient))
 
     if not np.isfinite(float(value_and_grad(problem, jnp.asarray(centre))[0])):
         return centre, -np.inf
     found = scipy.optimize.minimize(
         negative, np.zeros(centre.size), jac=True, method="L-BFGS-B", options={"maxiter": max_steps, "maxcor": 30}
     )
-    return centre + spread @ found.x, -float(found.fun)
+    return centre + scale_tril @ found.x, -float(found.fun)
 
 
 def curvature(problem: Problem, centre: np.ndarray) -> np.ndarray:
@@ -90,8 +90,8 @@ def curvature(problem: Problem, centre: np.ndarray) -> np.ndarray:
     to learn the scales, once along the scaled directions found.
     """
     axes = np.eye(centre.size)
-    spread = _from_hessian(axes, _differences(problem, centre, 1e-5 * axes, 1e-5))
-    return _from_hessian(spread, _differences(problem, centre, 1e-2 * spread, 1e-2))
+    scale_tril = _from_hessian(axes, _differences(problem, centre, 1e-5 * axes, 1e-5))
+    return _from_hessian(scale_tril, _differences(problem, centre, 1e-2 * scale_tril, 1e-2))
 
 
 def _differences(problem: Problem, centre: np.ndarray, steps: np.ndarray, size: float) -> np.ndarray:

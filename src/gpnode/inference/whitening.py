@@ -6,16 +6,16 @@ import equinox as eqx
 from jax import Array
 
 
-class Frame(eqx.Module):
-    """Coordinates in which a mode is round: ``unconstrained = centre + spread @ z``.
+class Whitening(eqx.Module):
+    """Coordinates in which a mode is round: ``unconstrained = centre + scale_tril @ z``.
 
     ``curvature`` (size, size) is the mean over all modes of the inverse covariance: a chain may wander from a
     wide mode into a narrow one, and steps that suit only the first would fail there.
     """
 
     centre: Array
-    spread: Array
+    scale_tril: Array
     curvature: Array
 
     def point(self, z: Array) -> Array:
-        return self.centre + self.spread @ z
+        return self.centre + self.scale_tril @ z

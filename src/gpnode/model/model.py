@@ -41,7 +41,7 @@ class Model:
     initial
         For each state its value at the start: a number (known), a numpyro distribution (in the
         user's units), or ``Around()``, which is the default for observed states. To tell
-        trajectories apart, give ``{trajectory: ...}`` in its place.
+        experiments apart, give ``{experiment: ...}`` in its place.
     kernel
         Gaussian process for what the ODE leaves unexplained, for all observed variables or
         ``{variable: kernel}``. ``None`` leaves independent noise. Variables not named keep the default.

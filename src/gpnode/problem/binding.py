@@ -1,4 +1,4 @@
-"""Where a model meets data: scales, initial values, channels and blocks are fixed here."""
+"""Where a model meets data: scales, initial values, observables and blocks are fixed here."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from gpnode.model.dynamics import BoundDynamics
 from gpnode.model.model import Around, Model
 from gpnode.model.observation.transforms import Log
 from gpnode.model.priors.distributions import centre_and_width
-from gpnode.model.priors.ordering import orderly
+from gpnode.model.priors.ordering import sort_numbers
 from gpnode.model.priors.parameters import Independent
 from gpnode.problem.density import InitialStates, Problem
-from gpnode.problem.observables import Channel, Measured
+from gpnode.problem.observables import Measurements, Observable
 from gpnode.problem.smoothing import characteristic_time, smooth
 from gpnode.solvers import FixedGrid, Native, NativeStiff, Solver, Stiff, unsupported
 
@@ -36,20 +36,20 @@ def bind(model: Model, data: Observations) -> Problem:
     require_float64()
     _check_names(model, data)
     scaling = _scaling(model, data)
-    channels = tuple(_channel(model, variable, scaling) for variable in data.variables)
+    observables = tuple(_observable(model, variable, scaling) for variable in data.variables)
     measured_times = _solver_times(data, scaling)
     dynamics = model.dynamics.bind(model.states, scaling, data.size, "")
     problem = Problem(
         dynamics=dynamics,
         initial=_initial(model, data),
-        channels=channels,
-        measured=tuple(_measured(s, data, channels, scaling, measured_times) for s in data.series),
+        observables=observables,
+        measured=tuple(_measured(s, data, observables, scaling, measured_times) for s in data.series),
         scaling=scaling,
         solver=_fastest_solver(model.solver, dynamics, len(model.states)),
         nodes=jnp.asarray(measured_times),
         measured_times=jnp.asarray(measured_times),
         states=model.states,
-        trajectories=data.trajectories,
+        experiments=data.experiments,
     )
     names = [p.name for p in problem.layout.parameters]
     for name in names:
@@ -57,7 +57,7 @@ def bind(model: Model, data: Observations) -> Problem:
             raise ModelError(f"{name!r} cannot name a parameter: it must not contain '/' or be chain or draw.")
         if names.count(name) > 1:
             raise ModelError(f"two parameters are named {name!r}. Rename one of them, or a state.")
-    return orderly(problem).with_steps()
+    return sort_numbers(problem).with_steps()
 
 
 def _fastest_solver(wanted: Solver | None, dynamics: BoundDynamics, states: int) -> Solver:
@@ -103,7 +103,7 @@ def data_fingerprint(data: Observations) -> str:
     """A digest of the measurements."""
     digest = hashlib.sha256()
     for s in data.series:
-        digest.update(f"{s.trajectory}\0{s.variable}\0{data.start[s.trajectory]!r}".encode())
+        digest.update(f"{s.experiment}\0{s.variable}\0{data.start[s.experiment]!r}".encode())
         digest.update(s.times.tobytes())
         digest.update(s.values.tobytes())
     return digest.hexdigest()
@@ -113,10 +113,10 @@ _RESERVED = ("chain", "draw")
 
 
 def _check_names(model: Model, data: Observations) -> None:
-    for name in (*model.states, *data.trajectories):
+    for name in (*model.states, *data.experiments):
         if not name or "/" in name or name in _RESERVED:
             raise ModelError(
-                f"{name!r} cannot name a state or trajectory: results are kept under these names, which must not be "
+                f"{name!r} cannot name a state or experiment: results are kept under these names, which must not be "
                 f"empty, contain '/', or be {' or '.join(_RESERVED)}. Rename it."
             )
     for variable in data.variables:
@@ -151,7 +151,7 @@ def _check_names(model: Model, data: Observations) -> None:
 
 def _scaling(model: Model, data: Observations) -> Scaling:
     origin = min(data.start.values())
-    length = max(s.times[-1] - data.start[s.trajectory] for s in data.series)
+    length = max(s.times[-1] - data.start[s.experiment] for s in data.series)
     return Scaling(
         state_scale=jnp.asarray([_state_scale(model, data, s) for s in model.states]),
         time_origin=jnp.asarray(origin, dtype=float),
@@ -181,14 +181,14 @@ def _time_unit(data: Observations) -> float:
     """Median characteristic time of the series that are long enough to be smoothed."""
     found = [characteristic_time(s.times, smooth(s.times, s.values)) for s in data.series if s.times.size >= 4]
     sound = [t for t in found if np.isfinite(t) and t > 0]
-    spans = [s.times[-1] - data.start[s.trajectory] for s in data.series]
+    spans = [s.times[-1] - data.start[s.experiment] for s in data.series]
     return float(np.clip(np.median(sound), max(spans) / 1000.0, max(spans))) if sound else max(spans) / 10.0
 
 
-def _channel(model: Model, variable: str, scaling: Scaling) -> Channel:
+def _observable(model: Model, variable: str, scaling: Scaling) -> Observable:
     state = model.states.index(variable)
     transform = model.transform_of(variable)
-    return Channel(
+    return Observable(
         kernel=model.kernel_of(variable),
         noise=model.noise_of(variable),
         transform=transform,
@@ -200,10 +200,10 @@ def _channel(model: Model, variable: str, scaling: Scaling) -> Channel:
 
 
 def _solver_times(data: Observations, scaling: Scaling) -> np.ndarray:
-    """Start and measurement times of each trajectory (trajectories, times), the last one repeated."""
+    """Start and measurement times of each experiment (experiments, times), the last one repeated."""
     times = [
-        np.unique(np.concatenate([[data.start[r]], *(s.times for s in data.series if s.trajectory == r)]))
-        for r in data.trajectories
+        np.unique(np.concatenate([[data.start[r]], *(s.times for s in data.series if s.experiment == r)]))
+        for r in data.experiments
     ]
     longest = max(t.size for t in times)
     padded = np.stack([np.pad(t, (0, longest - t.size), mode="edge") for t in times])
@@ -211,33 +211,33 @@ def _solver_times(data: Observations, scaling: Scaling) -> np.ndarray:
 
 
 def _measured(
-    series: Series, data: Observations, channels: tuple[Channel, ...], scaling: Scaling, solver_times: np.ndarray
-) -> Measured:
-    trajectory = data.trajectories.index(series.trajectory)
+    series: Series, data: Observations, observables: tuple[Observable, ...], scaling: Scaling, solver_times: np.ndarray
+) -> Measurements:
+    experiment = data.experiments.index(series.experiment)
     index = data.variables.index(series.variable)
-    channel = channels[index]
+    observable = observables[index]
     times = np.asarray(scaling.solver_time(jnp.asarray(series.times)))
-    scaled = jnp.asarray(series.values) / scaling.state_scale[channel.state]
+    scaled = jnp.asarray(series.values) / scaling.state_scale[observable.state]
     gp_times = scaling.gp_time(jnp.asarray(series.times))
-    return Measured(
-        y=channel.transform.forward(scaled),
+    return Measurements(
+        y=observable.transform.forward(scaled),
         gp_times=gp_times,
-        rows=jnp.asarray(np.searchsorted(solver_times[trajectory], times)),
-        lags=channel.lags(gp_times),
-        channel=index,
-        trajectory=trajectory,
+        rows=jnp.asarray(np.searchsorted(solver_times[experiment], times)),
+        lags=observable.lags(gp_times),
+        observable=index,
+        experiment=experiment,
     )
 
 
 def _initial(model: Model, data: Observations) -> InitialStates:
-    known = np.zeros((len(data.trajectories), len(model.states)))
+    known = np.zeros((len(data.experiments), len(model.states)))
     priors: dict[str, dist.Distribution] = {}
     unknown = []
-    for r, trajectory in enumerate(data.trajectories):
+    for r, experiment in enumerate(data.experiments):
         for d, state in enumerate(model.states):
-            given = _initial_of(model, data, state, trajectory)
+            given = _initial_of(model, data, state, experiment)
             if isinstance(given, dist.Distribution):
-                name = f"{state}.initial" if len(data.trajectories) == 1 else f"{state}.initial.{trajectory}"
+                name = f"{state}.initial" if len(data.experiments) == 1 else f"{state}.initial.{experiment}"
                 # As arrays: plain numbers, which may come from the data, would be compiled into the code.
                 priors[name] = jax.tree.map(lambda number: jnp.asarray(number, dtype=float), given)
                 unknown.append((r, d, name))
@@ -246,20 +246,20 @@ def _initial(model: Model, data: Observations) -> InitialStates:
     return InitialStates(Independent(priors), jnp.asarray(known), tuple(unknown))
 
 
-def _initial_of(model: Model, data: Observations, state: str, trajectory: str) -> dist.Distribution | float:
+def _initial_of(model: Model, data: Observations, state: str, experiment: str) -> dist.Distribution | float:
     given = model.initial.get(state, Around())
     if isinstance(given, Mapping):
         by_name = {str(name): value for name, value in given.items()}
         for name in by_name:
-            if name not in data.trajectories:
+            if name not in data.experiments:
                 raise ModelError(
-                    f"initial of {state!r} names trajectory {name!r}; the data have {', '.join(data.trajectories)}."
+                    f"initial of {state!r} names experiment {name!r}; the data have {', '.join(data.experiments)}."
                 )
-        if trajectory not in by_name:
+        if experiment not in by_name:
             raise ModelError(
-                f"initial of {state!r} says nothing of trajectory {trajectory!r}. Add it, or give one for all."
+                f"initial of {state!r} says nothing of experiment {experiment!r}. Add it, or give one for all."
             )
-        given = by_name[trajectory]
+        given = by_name[experiment]
     if isinstance(given, dist.Distribution):
         if given.batch_shape or given.event_shape:
             raise ModelError(f"the prior of the initial {state!r} must be for one number.")
@@ -270,7 +270,7 @@ def _initial_of(model: Model, data: Observations, state: str, trajectory: str) -
         raise ModelError(
             f"initial of {state!r} must be a number, a distribution or Around(); got {type(given).__name__}."
         )
-    series = [s for s in data.of(state) if s.trajectory == trajectory] or list(data.of(state))
+    series = [s for s in data.of(state) if s.experiment == experiment] or list(data.of(state))
     if not series:
         raise ModelError(f"state {state!r} has no data to put its initial value around. Give a number or a prior.")
     first = float(series[0].values[0])

@@ -15,21 +15,21 @@ from gpnode.model.dynamics import BoundDynamics
 from gpnode.model.priors.parameters import Block, Independent, Values
 from gpnode.problem.covariance import DENSE_LIMIT
 from gpnode.problem.layout import Layout
-from gpnode.problem.observables import Channel, Measured
-from gpnode.solvers import Native, NativeStiff, Solver, Status, Trajectory, local_errors, refine, solve_with_gradient
+from gpnode.problem.observables import Measurements, Observable
+from gpnode.solvers import Native, NativeStiff, Solution, Solver, Status, local_errors, refine, solve_with_gradient
 
 # Largest embedded error of one step, in scaled units where states are of order one.
 STEP_TOLERANCE = 1e-5
 _TIGHT = 1e-9
 _SHORTEST_STEPS = 1000.0  # at most this many steps in a characteristic time
-_MOST_STEPS = 20_000  # in a trajectory
+_MOST_STEPS = 20_000  # in a experiment
 _NODE_QUANTUM, _TRIED_QUANTUM = 16, 256  # grids come in multiples of this, so that similar data share compiled code
 
 
 class InitialStates(eqx.Module):
-    """Initial values: ``known`` (trajectories, states) in user units, unknown ones by name.
+    """Initial values: ``known`` (experiments, states) in user units, unknown ones by name.
 
-    ``unknown`` lists (trajectory, state, parameter name).
+    ``unknown`` lists (experiment, state, parameter name).
     """
 
     block: Independent
@@ -38,11 +38,11 @@ class InitialStates(eqx.Module):
 
     @property
     def free_states(self) -> tuple[int, ...]:
-        """States whose initial value is unknown in some trajectory."""
+        """States whose initial value is unknown in some experiment."""
         return tuple(sorted({d for _, d, _ in self.unknown}))
 
     def values(self, values: Values) -> Array:
-        """Initial values (trajectories, states) in user units."""
+        """Initial values (experiments, states) in user units."""
         found = self.known
         for r, d, name in self.unknown:
             found = found.at[r, d].set(values[name])
@@ -52,21 +52,21 @@ class InitialStates(eqx.Module):
 class Problem(eqx.Module):
     """Posterior of a model given data.
 
-    ``nodes`` (trajectories, times) are the times handed to the solver: every measurement and,
+    ``nodes`` (experiments, times) are the times handed to the solver: every measurement and,
     for a fixed-grid solver, the steps in between. ``measured_times`` are the measurements
-    alone. Shorter trajectories repeat their last time.
+    alone. Shorter experiments repeat their last time.
     """
 
     dynamics: BoundDynamics
     initial: InitialStates
-    channels: tuple[Channel, ...]
-    measured: tuple[Measured, ...]
+    observables: tuple[Observable, ...]
+    measured: tuple[Measurements, ...]
     scaling: Scaling
     solver: Solver
     nodes: Array
     measured_times: Array
     states: tuple[str, ...] = eqx.field(static=True)
-    trajectories: tuple[str, ...] = eqx.field(static=True)
+    experiments: tuple[str, ...] = eqx.field(static=True)
 
     # -- parameters -----------------------------------------------------------------------
 
@@ -83,7 +83,7 @@ class Problem(eqx.Module):
     @property
     def hyper_block(self) -> Independent:
         """Gaussian-process and noise parameters."""
-        return Independent({n: prior for channel in self.channels for n, prior in channel.priors().items()})
+        return Independent({n: prior for observable in self.observables for n, prior in observable.priors().items()})
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -113,15 +113,15 @@ class Problem(eqx.Module):
         values = self.constrain(unconstrained)
         found = self.dynamics.report(values)
         found |= {name: values[name] for _, _, name in self.initial.unknown}
-        for channel in self.channels:
-            found |= channel.report(values)
+        for observable in self.observables:
+            found |= observable.report(values)
         return found
 
     def dims(self) -> dict[str, dict[str, tuple[str, ...]]]:
         """Dimensions and labels of every reported array, in the order to show them."""
         initial: dict[str, dict[str, tuple[str, ...]]] = {name: {} for _, _, name in self.initial.unknown}
         hyper: dict[str, dict[str, tuple[str, ...]]] = {
-            name: {} for channel in self.channels for name in channel.report_names()
+            name: {} for observable in self.observables for name in observable.report_names()
         }
         return self.dynamics.dims() | initial | hyper
 
@@ -133,11 +133,11 @@ class Problem(eqx.Module):
 
     # -- density --------------------------------------------------------------------------
 
-    def solve(self, values: Values) -> Trajectory:
-        """Scaled paths (trajectories, nodes, states), one status and step count per trajectory."""
+    def solve(self, values: Values) -> Solution:
+        """Scaled paths (experiments, nodes, states), one status and step count per experiment."""
         x0, params = self._start_and_params(values)
 
-        def one(x0: Array, ts: Array) -> Trajectory:
+        def one(x0: Array, ts: Array) -> Solution:
             return solve_with_gradient(
                 self.solver, self.dynamics.vector_field, params, x0, ts, self.initial.free_states
             )
@@ -145,43 +145,43 @@ class Problem(eqx.Module):
         return jax.vmap(one)(x0, self.nodes)
 
     def _start_and_params(self, values: Values) -> tuple[Array, Values]:
-        """Scaled initial states (trajectories, states), and what the vector field needs."""
+        """Scaled initial states (experiments, states), and what the vector field needs."""
         x0 = self.initial.values(values) / self.scaling.state_scale
         return x0, {name: values[name] for name in self.dynamics.parameter_names}
 
     def horizon(self, fraction: Array) -> Array:
-        """Solver time (trajectories, 1) at which each trajectory has run through ``fraction`` of its length."""
+        """Solver time (experiments, 1) at which each experiment has run through ``fraction`` of its length."""
         first, last = self.nodes[:, :1], self.nodes[:, -1:]
         return first + fraction * (last - first)
 
-    def solve_until(self, values: Values, fraction: Array) -> Trajectory:
+    def solve_until(self, values: Values, fraction: Array) -> Solution:
         """As :meth:`solve`, but paths stand still after ``fraction`` of their length, and derivatives run forward."""
         x0, params = self._start_and_params(values)
         ts = jnp.minimum(self.nodes, self.horizon(fraction))
         return jax.vmap(lambda x, t: self.solver.solve(self.dynamics.vector_field, params, x, t))(x0, ts)
 
     def path_inputs(self, values: Values) -> Array:
-        """What each trajectory's path depends on (trajectories, columns): parameters, then free initial values."""
+        """What each experiment's path depends on (experiments, columns): parameters, then free initial values."""
         x0, params = self._start_and_params(values)
         flat, _ = ravel_pytree(params)
         free = jnp.asarray(self.initial.free_states, dtype=int)
         return jnp.concatenate([jnp.broadcast_to(flat, (len(x0), flat.size)), x0[:, free]], axis=1)
 
-    def solve_with_jacobian(self, values: Values, guess: Array | None = None) -> tuple[Trajectory, Array]:
-        """Paths, and their derivatives (trajectories, nodes, states, columns) by :meth:`path_inputs`.
+    def solve_with_jacobian(self, values: Values, guess: Array | None = None) -> tuple[Solution, Array]:
+        """Paths, and their derivatives (experiments, nodes, states, columns) by :meth:`path_inputs`.
 
-        With a ``guess`` (trajectories, nodes, states), paths one step nearer to them.
+        With a ``guess`` (experiments, nodes, states), paths one step nearer to them.
         """
         x0, params = self._start_and_params(values)
 
-        def one(x0: Array, ts: Array, guess: Array | None) -> tuple[Trajectory, Array]:
+        def one(x0: Array, ts: Array, guess: Array | None) -> tuple[Solution, Array]:
             free = self.initial.free_states
             return self.solver.solve_with_jacobian(self.dynamics.vector_field, params, x0, ts, free, guess)
 
         return jax.vmap(one)(x0, self.nodes, guess)
 
     def steer(self, values: Values, xs: Array, jacobian: Array, weights: Array) -> Array:
-        """About the gradient (trajectories, columns) of sum(weights * jacobian) by :meth:`path_inputs`; may be zero."""
+        """About the gradient (experiments, columns) of sum(weights * jacobian) by :meth:`path_inputs`; may be zero."""
         _, params = self._start_and_params(values)
 
         def one(ts: Array, xs: Array, jacobian: Array, weights: Array) -> Array:
@@ -191,25 +191,25 @@ class Problem(eqx.Module):
         return jax.vmap(one)(self.nodes, xs, jacobian, weights)
 
     def residual_slopes(self, xs: Array, jacobian: Array) -> list[Array]:
-        """Derivatives (n, columns) of every block's residuals by its trajectory's inputs, along paths ``xs``."""
+        """Derivatives (n, columns) of every block's residuals by its experiment's inputs, along paths ``xs``."""
         found = []
         for block in self.measured:
-            channel = self.channels[block.channel]
-            x = xs[block.trajectory, block.rows, channel.state]
-            outer = jax.vmap(jax.grad(channel.transform.forward))(x)
-            found.append(-outer[:, None] * jacobian[block.trajectory, block.rows, channel.state])
+            observable = self.observables[block.observable]
+            x = xs[block.experiment, block.rows, observable.state]
+            outer = jax.vmap(jax.grad(observable.transform.forward))(x)
+            found.append(-outer[:, None] * jacobian[block.experiment, block.rows, observable.state])
         return found
 
-    def residuals(self, paths: Trajectory) -> tuple[list[Array], Array]:
+    def residuals(self, paths: Solution) -> tuple[list[Array], Array]:
         """Data minus path for every block, on the scale of the noise, and the overall status."""
         status = jnp.max(paths.status)
         found = []
         for block in self.measured:
-            channel = self.channels[block.channel]
-            x = paths.xs[block.trajectory, block.rows, channel.state]
-            inside = jnp.all(channel.transform.inside(x))
+            observable = self.observables[block.observable]
+            x = paths.xs[block.experiment, block.rows, observable.state]
+            inside = jnp.all(observable.transform.inside(x))
             status = jnp.where((status == Status.OK) & ~inside, Status.OUTSIDE_DOMAIN, status)
-            found.append(block.y - channel.transform.forward(x))
+            found.append(block.y - observable.transform.forward(x))
         return found, status
 
     def log_likelihood(self, values: Values) -> tuple[Array, Array]:
@@ -220,7 +220,7 @@ class Problem(eqx.Module):
     def block_densities(self, values: Values, residuals: list[Array]) -> Array:
         """Log density of each block's residuals (blocks,)."""
         parts = [
-            self.channels[block.channel].log_density(values, block, residual)
+            self.observables[block.observable].log_density(values, block, residual)
             for block, residual in zip(self.measured, residuals, strict=True)
         ]
         return jnp.stack(parts)
@@ -245,7 +245,7 @@ class Problem(eqx.Module):
     # -- the grid of a fixed-grid solver --------------------------------------------------
 
     def with_steps(self, counts: np.ndarray | None = None) -> Problem:
-        """The same problem on a grid with ``counts`` (trajectories, intervals) steps between measurements.
+        """The same problem on a grid with ``counts`` (experiments, intervals) steps between measurements.
 
         Without ``counts``, eight steps in a characteristic time.
         """
@@ -259,7 +259,7 @@ class Problem(eqx.Module):
         total = -(-int(counts.sum(axis=1).max()) // _NODE_QUANTUM) * _NODE_QUANTUM
         nodes, positions = zip(*(_lay_nodes(t, c, total) for t, c in zip(measured, counts, strict=True)), strict=True)
         blocks = tuple(
-            eqx.tree_at(lambda b: b.rows, block, jnp.asarray(positions[block.trajectory][rows]))
+            eqx.tree_at(lambda b: b.rows, block, jnp.asarray(positions[block.experiment][rows]))
             for block, rows in zip(self.measured, self._measured_rows(), strict=True)
         )
         return eqx.tree_at(lambda p: (p.nodes, p.measured), self, (jnp.asarray(np.stack(nodes)), blocks))
@@ -311,12 +311,12 @@ class Problem(eqx.Module):
         return errors, self._counts()
 
     def _counts(self) -> np.ndarray:
-        """Number of steps (trajectories, intervals) in each interval between measurements, at least one."""
+        """Number of steps (experiments, intervals) in each interval between measurements, at least one."""
         last = self.measured_times.shape[1] - 1
         return np.stack([np.maximum(1, np.bincount(i[moved], minlength=last)) for i, moved in self._intervals()])
 
     def _intervals(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """For each trajectory the interval each step belongs to (steps,), and whether the step has a length."""
+        """For each experiment the interval each step belongs to (steps,), and whether the step has a length."""
         found = []
         for times, grid in zip(np.asarray(self.measured_times), np.asarray(self.nodes), strict=True):
             interval = np.clip(np.searchsorted(times, grid[:-1], side="right") - 1, 0, times.size - 2)
@@ -327,7 +327,7 @@ class Problem(eqx.Module):
         """Positions of each block's data among ``measured_times``."""
         nodes, measured = np.asarray(self.nodes), np.asarray(self.measured_times)
         return [
-            np.searchsorted(measured[block.trajectory], nodes[block.trajectory][np.asarray(block.rows)])
+            np.searchsorted(measured[block.experiment], nodes[block.experiment][np.asarray(block.rows)])
             for block in self.measured
         ]
 
@@ -346,7 +346,7 @@ def _lay_nodes(times: np.ndarray, counts: np.ndarray, total: int) -> tuple[np.nd
 
 @compiled_for_few_calls
 def _step_errors(problem: Problem, unconstrained: Array) -> Array:
-    """Of each step (trajectories, steps) along a path that is itself solved tightly; NaN where that fails."""
+    """Of each step (experiments, steps) along a path that is itself solved tightly; NaN where that fails."""
     values = problem.constrain(unconstrained)
     _, params = problem._start_and_params(values)
     path = problem.tightly_solved().solve(values)

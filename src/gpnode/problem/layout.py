@@ -8,7 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
-from gpnode.model.priors.parameters import Parameter, Values, together
+from gpnode.model.priors.parameters import Parameter, Values, map_grouped
 
 
 class Layout(eqx.Module):
@@ -44,8 +44,8 @@ class Layout(eqx.Module):
         slices = self.slices()
         raw = [unconstrained[slices[p.name]].reshape(p.shape) for p in chosen]
         maps = [p.transform for p in chosen]
-        values = together(lambda transform, x: transform(x), maps, raw)
-        return values, together(lambda transform, x, y: transform.log_abs_det_jacobian(x, y), maps, raw, values)
+        values = map_grouped(lambda transform, x: transform(x), maps, raw)
+        return values, map_grouped(lambda transform, x, y: transform.log_abs_det_jacobian(x, y), maps, raw, values)
 
     def unconstrain(self, values: Mapping[str, Array]) -> Array:
         """The vector whose :meth:`constrain` gives ``values``."""

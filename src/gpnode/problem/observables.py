@@ -1,6 +1,6 @@
 """How measurements scatter about the ODE's path: Gaussian process plus noise, block by block.
 
-Each variable in each trajectory is one block with its own covariance matrix; blocks are
+Each variable in each experiment is one block with its own covariance matrix; blocks are
 independent given the parameters, so no larger matrix is ever built.
 """
 
@@ -23,8 +23,8 @@ from gpnode.problem.covariance import DENSE_LIMIT, RELATIVE_JITTER, Lags, gaussi
 from gpnode.problem.factorisation import factorise
 
 
-class Channel(eqx.Module):
-    """How one observed variable is measured; shared by its trajectories.
+class Observable(eqx.Module):
+    """How one observed variable is measured; shared by its experiments.
 
     ``unit`` is the variable's scale, or 1 on the log scale; ``record_length`` the unit of
     Gaussian-process time.
@@ -64,7 +64,7 @@ class Channel(eqx.Module):
         noise_var = self.noise_var(values)
         return noise_var + RELATIVE_JITTER * (self.signal_cov(values, t[:1], t[:1])[0, 0] + noise_var)
 
-    def log_density(self, values: Values, block: Measured, residual: Array) -> Array:
+    def log_density(self, values: Values, block: Measurements, residual: Array) -> Array:
         """Log density of the block's residuals (n,)."""
         if self.kernel is None:
             return jnp.sum(dist.Normal(0.0, jnp.sqrt(self.noise_var(values))).log_prob(residual))
@@ -103,7 +103,7 @@ class Channel(eqx.Module):
         return found
 
 
-class Measured(eqx.Module):
+class Measurements(eqx.Module):
     """One block of data: ``y`` (n,) transformed and scaled, ``gp_times`` (n,), the rows (n,) of
     the solver's output that belong to them, and the lags between times if the likelihood needs them."""
 
@@ -111,5 +111,5 @@ class Measured(eqx.Module):
     gp_times: Array
     rows: Array
     lags: Lags | None
-    channel: int = eqx.field(static=True)
-    trajectory: int = eqx.field(static=True)
+    observable: int = eqx.field(static=True)
+    experiment: int = eqx.field(static=True)

@@ -46,12 +46,12 @@ def _pointwise(problem: Problem, draws: Array) -> Array:
         residuals, _ = problem.residuals(problem.solve(values))
         found = []
         for block, residual in zip(problem.measured, residuals, strict=True):
-            channel = problem.channels[block.channel]
-            if channel.kernel is None:
-                precision = jnp.full(residual.shape, 1.0 / channel.noise_var(values))
+            observable = problem.observables[block.observable]
+            if observable.kernel is None:
+                precision = jnp.full(residual.shape, 1.0 / observable.noise_var(values))
                 surprise = residual
             else:
-                inverse = factorise(channel.noisy_cov(values, block.gp_times)).inverse
+                inverse = factorise(observable.noisy_cov(values, block.gp_times)).inverse
                 precision = jnp.diag(inverse)
                 surprise = (inverse @ residual) / precision
             found.append(0.5 * (jnp.log(precision / (2.0 * jnp.pi)) - precision * surprise**2))

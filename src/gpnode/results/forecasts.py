@@ -18,13 +18,14 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
+from gpnode._aliases import accepts
 from gpnode._threads import one_blas_thread
 from gpnode.errors import ModelError
 from gpnode.model.priors.parameters import Values
 from gpnode.problem.density import Problem
-from gpnode.problem.observables import Channel, Measured
+from gpnode.problem.observables import Measurements, Observable
 from gpnode.render import notebook as nb
-from gpnode.results.posterior import Posterior, spread_out
+from gpnode.results.posterior import Posterior, pick_evenly
 from gpnode.solvers import Status
 
 _STEP_ERROR = 1e-7  # of one step, relative to states of order one
@@ -47,7 +48,7 @@ class Forecast:
     expected: xr.DataArray
     map_path: xr.DataArray
     failures: int
-    trajectory: str
+    experiment: str
 
     @property
     def times(self) -> np.ndarray:
@@ -118,13 +119,14 @@ class Forecast:
         return nb.block(*parts)
 
 
+@accepts(trajectory="experiment")
 @one_blas_thread()
 def forecast(
     posterior: Posterior,
     times: Any,
     *,
     initial: Mapping[str, float] | None = None,
-    trajectory: str | None = None,
+    experiment: str | None = None,
     noise: bool = False,
     max_draws: int = 1000,
     seed: int = 0,
@@ -136,16 +138,16 @@ def forecast(
     measured run. ``noise`` adds measurement noise to observed variables.
     """
     problem = _problem_of(posterior)
-    name = problem.trajectories[0] if trajectory is None else trajectory
-    if name not in problem.trajectories:
-        raise ModelError(f"there is no trajectory {name!r}; there are {', '.join(problem.trajectories)}.")
+    name = problem.experiments[0] if experiment is None else experiment
+    if name not in problem.experiments:
+        raise ModelError(f"there is no experiment {name!r}; there are {', '.join(problem.experiments)}.")
     wanted = np.unique(np.asarray(times, dtype=float))
     start = posterior.data.start[name]
     if wanted.size == 0 or not np.isfinite(wanted).all() or wanted[0] < start:
         raise ModelError(f"times must be finite and not before the start, {start:g}.")
     chosen = _spread_over(posterior, max_draws)
     keys = jax.random.split(jax.random.key(seed), len(chosen))
-    index = problem.trajectories.index(name)
+    index = problem.experiments.index(name)
     grid = _grid(problem, index, wanted)
     paths = _paths(
         problem, jnp.asarray(chosen), keys, jnp.asarray(wanted), grid, index, _given(problem, initial), noise
@@ -168,7 +170,7 @@ def forecast(
         expected=labelled(paths.expected),
         map_path=xr.DataArray(best, dims=("time", "state"), coords=coords),
         failures=int((~sound).sum()),
-        trajectory=name,
+        experiment=name,
     )
 
 
@@ -176,7 +178,7 @@ def _spread_over(posterior: Posterior, most: int) -> np.ndarray:
     """At most ``most`` draws spread over the chains, and after them the one of highest density."""
     density = posterior.stats["log_density"].to_numpy()
     best = np.unravel_index(np.argmax(np.where(np.isfinite(density), density, -np.inf)), density.shape)
-    return np.concatenate([spread_out(posterior.unconstrained, most), posterior.unconstrained[best][None]])
+    return np.concatenate([pick_evenly(posterior.unconstrained, most), posterior.unconstrained[best][None]])
 
 
 def _given(problem: Problem, initial: Mapping[str, float] | None) -> Array | None:
@@ -191,12 +193,12 @@ def _given(problem: Problem, initial: Mapping[str, float] | None) -> Array | Non
     return jnp.asarray([float(initial.get(s, np.nan)) for s in problem.states])
 
 
-def _grid(problem: Problem, trajectory: int, times: np.ndarray) -> Array:
+def _grid(problem: Problem, experiment: int, times: np.ndarray) -> Array:
     """Times to solve between the wanted ones: long intervals would hide fast motion from the solver."""
     ends = np.asarray(problem.scaling.solver_time(jnp.asarray(times)))
-    steps = np.diff(np.asarray(problem.nodes[trajectory]))
-    step = max(np.median(steps[steps > 0]), (ends[-1] - float(problem.nodes[trajectory, 0])) / _MOST_STEPS)
-    return jnp.arange(float(problem.nodes[trajectory, 0]), ends[-1], step)
+    steps = np.diff(np.asarray(problem.nodes[experiment]))
+    step = max(np.median(steps[steps > 0]), (ends[-1] - float(problem.nodes[experiment, 0])) / _MOST_STEPS)
+    return jnp.arange(float(problem.nodes[experiment, 0]), ends[-1], step)
 
 
 def _problem_of(posterior: Posterior) -> Problem:
@@ -221,15 +223,15 @@ def _paths(
     keys: Array,
     times: Array,
     grid: Array,
-    trajectory: int,
+    experiment: int,
     initial: Array | None,
     noise: bool,
 ) -> Paths:
     scaling = problem.scaling
-    own = [m for m in problem.measured if m.trajectory == trajectory]
+    own = [m for m in problem.measured if m.experiment == experiment]
     ts = scaling.solver_time(times)
-    begin = problem.nodes[trajectory, :1]
-    measured_ts = [problem.nodes[trajectory][m.rows] for m in own]
+    begin = problem.nodes[experiment, :1]
+    measured_ts = [problem.nodes[experiment][m.rows] for m in own]
     everything = jnp.concatenate([begin, ts, *measured_ts, grid])
     order = jnp.argsort(everything)
     back = jnp.argsort(order)
@@ -238,7 +240,7 @@ def _paths(
     def one(args: tuple[Array, Array]) -> Paths:
         unconstrained, key = args
         values = problem.constrain(unconstrained)
-        x0 = problem.initial.values(values)[trajectory]
+        x0 = problem.initial.values(values)[experiment]
         x0 = x0 if initial is None else jnp.where(jnp.isnan(initial), x0, initial)
         params = {n: values[n] for n in problem.dynamics.parameter_names}
         solved = solver.solve(problem.dynamics.vector_field, params, x0 / scaling.state_scale, everything[order])
@@ -246,17 +248,25 @@ def _paths(
         ode = at[1 : 1 + ts.size]
         full, expected, offset, status = ode, ode, 1 + ts.size, solved.status
         for block in own:
-            channel = problem.channels[block.channel]
-            seen = at[offset : offset + block.y.size, channel.state]
+            observable = problem.observables[block.observable]
+            seen = at[offset : offset + block.y.size, observable.state]
             offset += block.y.size
-            inside = jnp.all(channel.transform.inside(ode[:, channel.state]))
-            inside &= jnp.all(channel.transform.inside(seen))
+            inside = jnp.all(observable.transform.inside(ode[:, observable.state]))
+            inside &= jnp.all(observable.transform.inside(seen))
             status = jnp.where((status == Status.OK) & ~inside, Status.OUTSIDE_DOMAIN, status)
             key, sub = jax.random.split(key)
             drawn, middle = _with_process(
-                channel, block, values, ode[:, channel.state], seen, scaling.gp_time(times), sub, initial is None, noise
+                observable,
+                block,
+                values,
+                ode[:, observable.state],
+                seen,
+                scaling.gp_time(times),
+                sub,
+                initial is None,
+                noise,
             )
-            full, expected = full.at[:, channel.state].set(drawn), expected.at[:, channel.state].set(middle)
+            full, expected = full.at[:, observable.state].set(drawn), expected.at[:, observable.state].set(middle)
         return Paths(full * scaling.state_scale, expected * scaling.state_scale, ode * scaling.state_scale, status)
 
     # One draw after the other: factorisations of many matrices at once can lock up XLA's threads on a small machine.
@@ -264,8 +274,8 @@ def _paths(
 
 
 def _with_process(
-    channel: Channel,
-    block: Measured,
+    observable: Observable,
+    block: Measurements,
     values: Values,
     path: Array,
     path_at_data: Array,
@@ -275,29 +285,29 @@ def _with_process(
     noise: bool,
 ) -> tuple[Array, Array]:
     """One draw of the measured variable given its data (path, conditioned process, optional noise), and its centre."""
-    transform = channel.transform
+    transform = observable.transform
     mean = transform.forward(path)
     drawn = mean
     process_key, noise_key = jax.random.split(key)
-    if channel.kernel is not None and condition:
+    if observable.kernel is not None and condition:
         residual = block.y - transform.forward(path_at_data)
-        shift, cov = conditional(channel, values, block.gp_times, residual, gp_times)
-        size = channel.signal_cov(values, gp_times[:1], gp_times[:1])[0, 0]
+        shift, cov = conditional(observable, values, block.gp_times, residual, gp_times)
+        size = observable.signal_cov(values, gp_times[:1], gp_times[:1])[0, 0]
         mean = mean + shift
         drawn = mean + _draw_normal(process_key, cov, size)
     if noise:
-        drawn = drawn + jnp.sqrt(channel.noise_var(values)) * jax.random.normal(noise_key, mean.shape)
+        drawn = drawn + jnp.sqrt(observable.noise_var(values)) * jax.random.normal(noise_key, mean.shape)
     return transform.backward(drawn), transform.backward(mean)
 
 
 def conditional(
-    channel: Channel, values: Values, times: Array, residual: Array, new_times: Array
+    observable: Observable, values: Values, times: Array, residual: Array, new_times: Array
 ) -> tuple[Array, Array]:
     """Mean (m,) and covariance (m, m) of the process at ``new_times`` given ``residual`` at ``times``."""
-    factor = jsl.cho_factor(channel.noisy_cov(values, times), lower=True)
-    cross = channel.signal_cov(values, new_times, times)
+    factor = jsl.cho_factor(observable.noisy_cov(values, times), lower=True)
+    cross = observable.signal_cov(values, new_times, times)
     mean = cross @ jsl.cho_solve(factor, residual)
-    cov = channel.signal_cov(values, new_times, new_times) - cross @ jsl.cho_solve(factor, cross.T)
+    cov = observable.signal_cov(values, new_times, new_times) - cross @ jsl.cho_solve(factor, cross.T)
     return mean, 0.5 * (cov + cov.T)
 
 

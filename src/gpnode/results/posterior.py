@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _MOST_SHOWN = 60  # numbers in a notebook
 
 
-def spread_out(draws: np.ndarray, most: int) -> np.ndarray:
+def pick_evenly(draws: np.ndarray, most: int) -> np.ndarray:
     """At most ``most`` of draws (chain, draw, size), spread evenly over all chains (n, size)."""
     flat = draws.reshape(-1, draws.shape[-1])
     return flat[np.linspace(0, len(flat) - 1, min(most, len(flat))).astype(int)]

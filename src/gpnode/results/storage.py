@@ -31,7 +31,7 @@ def to_arviz(posterior: Posterior) -> Any:
     """``InferenceData`` with groups posterior, sample_stats, observed_data and unconstrained_posterior."""
     raw = xr.Dataset({"unconstrained": (("chain", "draw", "position"), posterior.unconstrained)})
     if posterior.problem is not None:
-        raw["nodes"] = (("trajectory", "node"), np.asarray(posterior.problem.nodes))
+        raw["nodes"] = (("experiment", "node"), np.asarray(posterior.problem.nodes))
     draws = posterior.draws.assign_attrs(gpnode=json.dumps(posterior.record))
     return arviz().InferenceData(
         posterior=draws,
@@ -128,21 +128,22 @@ def on_grid(problem: Problem, nodes: np.ndarray, solver: dict[str, Any]) -> Prob
         return problem
     blocks = []
     for block in problem.measured:
-        times = np.asarray(problem.nodes)[block.trajectory][np.asarray(block.rows)]
-        rows = np.abs(nodes[block.trajectory][None, :] - times[:, None]).argmin(axis=1)
+        times = np.asarray(problem.nodes)[block.experiment][np.asarray(block.rows)]
+        rows = np.abs(nodes[block.experiment][None, :] - times[:, None]).argmin(axis=1)
         blocks.append(eqx.tree_at(lambda b: b.rows, block, jnp.asarray(rows)))
     return eqx.tree_at(lambda p: (p.nodes, p.measured), problem, (jnp.asarray(nodes), tuple(blocks)))
 
 
 def _data_to_dataset(data: Observations) -> xr.Dataset:
     table = data.to_long()
-    columns = {name: ("observation", table[name].to_numpy(dtype=object)) for name in ("trajectory", "variable")}
+    columns = {name: ("observation", table[name].to_numpy(dtype=object)) for name in ("experiment", "variable")}
     numbers = {name: ("observation", table[name].to_numpy(dtype=float)) for name in ("time", "value")}
     return xr.Dataset({**columns, **numbers})
 
 
 def _dataset_to_data(dataset: xr.Dataset, record: dict[str, Any]) -> Observations:
-    table = pd.DataFrame({name: dataset[name].to_numpy() for name in ("trajectory", "variable", "time", "value")})
+    dataset = dataset.rename({"trajectory": "experiment"} if "trajectory" in dataset else {})  # in older files
+    table = pd.DataFrame({name: dataset[name].to_numpy() for name in ("experiment", "variable", "time", "value")})
     return Observations.from_long(
-        table, trajectory="trajectory", start=record["start_times"], time_unit=None
+        table, experiment="experiment", start=record["start_times"], time_unit=None
     ).with_time_unit(record["time_unit"])

@@ -1,7 +1,7 @@
 """Initial value problem solvers behind one seam (:class:`Solver`)."""
 
 from gpnode.solvers.adaptive import Adaptive, Stiff
-from gpnode.solvers.base import Solver, Status, Trajectory, VectorField, solve_with_gradient
+from gpnode.solvers.base import Solution, Solver, Status, VectorField, solve_with_gradient
 from gpnode.solvers.fixed_grid import FixedGrid, local_errors, refine
 from gpnode.solvers.native import Native, NativeStiff, unsupported
 
@@ -13,10 +13,10 @@ __all__ = [
     "FixedGrid",
     "Native",
     "NativeStiff",
+    "Solution",
     "Solver",
     "Status",
     "Stiff",
-    "Trajectory",
     "VectorField",
     "local_errors",
     "refine",

@@ -10,7 +10,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
-from gpnode.solvers.base import BLOW_UP_BOUND, Solver, Status, Trajectory, VectorField, classify
+from gpnode.solvers.base import BLOW_UP_BOUND, Solution, Solver, Status, VectorField, classify
 
 _FAR_OUT, _STEEP = 100.0 * BLOW_UP_BOUND, 1e6 * BLOW_UP_BOUND
 
@@ -26,15 +26,15 @@ class _Diffrax(Solver):
     def _method(self) -> diffrax.AbstractSolver:
         """The Runge–Kutta method."""
 
-    def solve(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Trajectory:
+    def solve(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Solution:
         return self._run(vector_field, params, x0, ts, diffrax.ForwardMode())
 
-    def solve_reversible(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Trajectory:
+    def solve_reversible(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Solution:
         return self._run(vector_field, params, x0, ts, diffrax.RecursiveCheckpointAdjoint())
 
     def _run(
         self, vector_field: VectorField, params: Any, x0: Array, ts: Array, adjoint: diffrax.AbstractAdjoint
-    ) -> Trajectory:
+    ) -> Solution:
         def _no_slope(t: Any, y: Array, args: Any, **kwargs: Any) -> Array:
             return jnp.any(jnp.isnan(vector_field(t, y, args)))
 
@@ -67,7 +67,7 @@ class _Diffrax(Solver):
             jnp.where(solution.result == diffrax.RESULTS.event_occurred, stopped, Status.TOO_MANY_STEPS),
         )
         xs = jnp.where(status == Status.OK, solution.ys, jnp.broadcast_to(x0, solution.ys.shape))
-        return Trajectory(xs, status, solution.stats["num_steps"])
+        return Solution(xs, status, solution.stats["num_steps"])
 
 
 def _left_the_data(t: Array, y: Array, args: Any, **kwargs: Any) -> Array:

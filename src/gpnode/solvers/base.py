@@ -39,7 +39,7 @@ class Status(IntEnum):
     OUTSIDE_DOMAIN = 4
 
 
-class Trajectory(NamedTuple):
+class Solution(NamedTuple):
     """A solution at the requested times: ``xs`` (times, states), ``status``, ``num_steps``."""
 
     xs: Array
@@ -51,11 +51,11 @@ class Solver(eqx.Module):
     """One way of solving initial value problems."""
 
     @abstractmethod
-    def solve(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Trajectory:
+    def solve(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Solution:
         """Solve from ``x0`` at ``ts[0]``; differentiable in forward mode in ``params`` and ``x0``."""
 
     @abstractmethod
-    def solve_reversible(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Trajectory:
+    def solve_reversible(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Solution:
         """The same solution, differentiable in reverse mode."""
 
     def solve_with_jacobian(
@@ -66,7 +66,7 @@ class Solver(eqx.Module):
         ts: Array,
         free_states: tuple[int, ...],
         guess: Array | None = None,
-    ) -> tuple[Trajectory, Array]:
+    ) -> tuple[Solution, Array]:
         """The path and its derivatives (times, states, columns); zero where the solve failed.
 
         Columns are the flattened parameters, then the initial values of ``free_states``.
@@ -79,7 +79,7 @@ class Solver(eqx.Module):
         """
         theta, run = _as_function(self.solve, vector_field, params, x0, ts, free_states)
 
-        def push(tangent: Array) -> tuple[Trajectory, Array]:
+        def push(tangent: Array) -> tuple[Solution, Array]:
             found, moved = jax.jvp(run, (theta,), (tangent,))
             return found, moved.xs
 
@@ -88,12 +88,12 @@ class Solver(eqx.Module):
 
     def solve_with_pull_back(
         self, vector_field: VectorField, params: Any, x0: Array, ts: Array, free_states: tuple[int, ...]
-    ) -> tuple[Trajectory, Callable[[Array], Array]]:
+    ) -> tuple[Solution, Callable[[Array], Array]]:
         """The path and the function from a cotangent (times, states) of it to one of the columns."""
         theta, run = _as_function(self.solve_reversible, vector_field, params, x0, ts, free_states)
         found, pull = jax.vjp(run, theta)
         zeros = [jnp.zeros(jnp.shape(a), jax.dtypes.float0) for a in (found.status, found.num_steps)]
-        return found, jax.tree_util.Partial(lambda cotangent, pull: pull(Trajectory(cotangent, *zeros))[0], pull=pull)
+        return found, jax.tree_util.Partial(lambda cotangent, pull: pull(Solution(cotangent, *zeros))[0], pull=pull)
 
     def steer(
         self,
@@ -149,7 +149,7 @@ def solve_with_gradient(
     x0: Array,
     ts: Array,
     free_states: tuple[int, ...],
-) -> Trajectory:
+) -> Solution:
     """Solve so that reverse-mode differentiation is cheap and always finite.
 
     Sensitivities run forward with the solution when there are few parameters, backward when
@@ -165,17 +165,17 @@ def solve_with_gradient(
     def system(theta: Array, x0: Array, ts: Array) -> tuple[Any, ...]:
         return vector_field, unravel(theta[:num_params]), x0.at[free].set(theta[num_params:]), ts
 
-    def run(theta: Array, x0: Array, ts: Array) -> Trajectory:
+    def run(theta: Array, x0: Array, ts: Array) -> Solution:
         return (solver.solve if forward else solver.solve_reversible)(*system(theta, x0, ts))
 
     path = jax.custom_vjp(run)
 
-    def path_fwd(theta: Array, x0: Array, ts: Array) -> tuple[Trajectory, Any]:
+    def path_fwd(theta: Array, x0: Array, ts: Array) -> tuple[Solution, Any]:
         differentiate = solver.solve_with_jacobian if forward else solver.solve_with_pull_back
         found, derivative = differentiate(*system(theta, x0, ts), free_states)  # type: ignore[call-arg]
         return found, (derivative, found.status)
 
-    def path_bwd(residuals: Any, cotangent: Trajectory) -> tuple[Array, None, None]:
+    def path_bwd(residuals: Any, cotangent: Solution) -> tuple[Array, None, None]:
         derivative, status = residuals
         gradient = jnp.einsum("tdp,td->p", derivative, cotangent.xs) if forward else derivative(cotangent.xs)
         return jnp.where(status == Status.OK, gradient, 0.0), None, None
@@ -185,18 +185,18 @@ def solve_with_gradient(
 
 
 def _as_function(
-    solve: Callable[..., Trajectory],
+    solve: Callable[..., Solution],
     vector_field: VectorField,
     params: Any,
     x0: Array,
     ts: Array,
     free_states: tuple[int, ...],
-) -> tuple[Array, Callable[[Array], Trajectory]]:
+) -> tuple[Array, Callable[[Array], Solution]]:
     """Parameters and free initial values as one vector, and the path as a function of it."""
     flat, unravel = ravel_pytree(params)
     free = jnp.asarray(free_states, dtype=int)
 
-    def run(theta: Array) -> Trajectory:
+    def run(theta: Array) -> Solution:
         return solve(vector_field, unravel(theta[: flat.size]), x0.at[free].set(theta[flat.size :]), ts)
 
     return jnp.concatenate([flat, x0[free]]), run

@@ -17,14 +17,14 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from gpnode.solvers.adaptive import Adaptive
-from gpnode.solvers.base import BLOW_UP_BOUND, Solver, Status, Trajectory, VectorField, classify
+from gpnode.solvers.base import BLOW_UP_BOUND, Solution, Solver, Status, VectorField, classify
 from gpnode.solvers.tableau import COUPLING, ERROR, NODES, WEIGHTS
 
 
 class FixedGrid(Solver):
     """Fifth-order explicit Runge–Kutta, one step per interval, as array code."""
 
-    def solve(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Trajectory:
+    def solve(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Solution:
         lengths = jnp.diff(ts)
 
         def step(
@@ -43,9 +43,9 @@ class FixedGrid(Solver):
         xs = jnp.concatenate([x0[None], later])
         fatal = jnp.minimum(steps, ts.size - 2)
         cause = _cause_of_death(vector_field, params, ts[fatal], lengths[fatal], last)
-        return Trajectory(xs, jnp.where(alive, Status.OK, cause), jnp.asarray(ts.size - 1))
+        return Solution(xs, jnp.where(alive, Status.OK, cause), jnp.asarray(ts.size - 1))
 
-    def solve_reversible(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Trajectory:
+    def solve_reversible(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Solution:
         return self.solve(vector_field, params, x0, ts)
 
     def solve_with_jacobian(
@@ -56,7 +56,7 @@ class FixedGrid(Solver):
         ts: Array,
         free_states: tuple[int, ...],
         guess: Array | None = None,
-    ) -> tuple[Trajectory, Array]:
+    ) -> tuple[Solution, Array]:
         if guess is None:
             return super().solve_with_jacobian(vector_field, params, x0, ts, free_states)
         theta, unravel = ravel_pytree(params)
@@ -83,7 +83,7 @@ class FixedGrid(Solver):
         status = jnp.maximum(classify(ends), classify(xs))
         ok = status == Status.OK
         return (
-            Trajectory(jnp.where(ok, xs, x0), status, jnp.asarray(ts.size - 1)),
+            Solution(jnp.where(ok, xs, x0), status, jnp.asarray(ts.size - 1)),
             jnp.where(ok, moved[..., :-1], 0.0),
         )
 

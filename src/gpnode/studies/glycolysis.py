@@ -155,8 +155,8 @@ def _evaluate(posterior: Posterior, folder: Path) -> dict[str, Any]:
             "failed_draws": ahead.failures,
         }
         data = posterior.data if start is None else None
-        axes = plots.trajectories(ahead, data, truth=dict(zip(STATES, right.T, strict=True)), whole_paths=True)
-        results.save_figure(folder, f"trajectories-{name.replace(' ', '-')}", axes)
+        axes = plots.paths(ahead, data, truth=dict(zip(STATES, right.T, strict=True)), whole_paths=True)
+        results.save_figure(folder, f"experiments-{name.replace(' ', '-')}", axes)
     results.save_figure(folder, "parameters", plots.parameters(posterior, list(truth), truth=truth))
     results.save_figure(folder, "residuals", plots.residuals(posterior))
     results.save_chain_figures(folder, posterior, list(truth)[:8])

@@ -171,8 +171,8 @@ def run(
     frames = np.arange(len(recording.poses), dtype=float)
     dense = np.linspace(0.0, frames[-1], 4 * len(frames) - 3)
     truth = {s: np.interp(dense, frames, recording.latent[:, i]) for i, s in enumerate(STATES)}
-    axes = plots.trajectories(forecast(posterior, dense), posterior.data, truth=truth, whole_paths=True)
-    results.save_figure(output, "trajectories", axes)
+    axes = plots.paths(forecast(posterior, dense), posterior.data, truth=truth, whole_paths=True)
+    results.save_figure(output, "experiments", axes)
     results.save_figure(output, "coefficients", plots.coefficients(posterior))
     results.save_figure(output, "inclusion", plots.inclusion(posterior))
     results.save_figure(output, "residuals", plots.residuals(posterior))

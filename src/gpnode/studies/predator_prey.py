@@ -132,9 +132,7 @@ def _sindy(seed: int) -> list[dict[str, Any]] | str:
 
 def _draw(posterior: Posterior, ahead: Forecast, folder: Path) -> None:
     truth = dict(zip(("x1", "x2"), true_path(TIMES).T, strict=True))
-    results.save_figure(
-        folder, "trajectories", plots.trajectories(ahead, posterior.data, truth=truth, whole_paths=True)
-    )
+    results.save_figure(folder, "experiments", plots.paths(ahead, posterior.data, truth=truth, whole_paths=True))
     results.save_figure(folder, "coefficients", plots.coefficients(posterior, truth=true_coefficients()))
     results.save_figure(folder, "inclusion", plots.inclusion(posterior))
     results.save_figure(folder, "phase-portrait", plots.phase_portrait(posterior, "x1", "x2"))

@@ -20,12 +20,12 @@ from jax import Array
 from gpnode._threads import one_blas_thread
 from gpnode.inference.running.executors import ExecutorChoice, Task, Workers, work_off
 from gpnode.inference.running.traces import MemoryTrace, Trace, as_rows
-from gpnode.inference.running.transport import Parcel
+from gpnode.inference.running.transport import Sendable
 from gpnode.inference.samplers import nuts
 from gpnode.inference.samplers.lifted import sampler as gibbs
 from gpnode.inference.samplers.lifted.sampler import Lifted
 from gpnode.inference.samplers.nuts import NUTS
-from gpnode.inference.whitening import Frame
+from gpnode.inference.whitening import Whitening
 from gpnode.problem.density import Problem
 from gpnode.problem.evaluation import compiled_for_sampling
 from gpnode.solvers import Status
@@ -47,7 +47,7 @@ class Chain:
     """
 
     index: int
-    frame: Frame
+    whitening: Whitening
     state: State
     trace: Trace = field(default_factory=MemoryTrace)
     warmup_failures: np.ndarray = field(default_factory=lambda: np.zeros(len(Status), dtype=int))
@@ -72,18 +72,18 @@ class Chain:
 
 
 def start_chains(
-    problem: Problem, frames: list[Frame], starts: list[np.ndarray], key: Array, settings: Sampler
+    problem: Problem, whitenings: list[Whitening], starts: list[np.ndarray], key: Array, settings: Sampler
 ) -> list[Chain]:
     """Chains before their first step. A chain's key depends on its index alone."""
     return [
-        Chain(i, frame, first_state(problem, frame, z, jax.random.fold_in(key, i), settings))
-        for i, (frame, z) in enumerate(zip(frames, starts, strict=True))
+        Chain(i, whitening, first_state(problem, whitening, z, jax.random.fold_in(key, i), settings))
+        for i, (whitening, z) in enumerate(zip(whitenings, starts, strict=True))
     ]
 
 
-def first_state(problem: Problem, frame: Frame, z: np.ndarray, key: Array, settings: Sampler) -> State:
+def first_state(problem: Problem, whitening: Whitening, z: np.ndarray, key: Array, settings: Sampler) -> State:
     """The sampler's state before the first step from ``z``, in the types it has when read from a file."""
-    return jax.tree.map(_plain, _kernel(settings).init(problem, frame, jnp.asarray(z), key, settings))
+    return jax.tree.map(_plain, _kernel(settings).init(problem, whitening, jnp.asarray(z), key, settings))
 
 
 def _plain(leaf: Array) -> Array:
@@ -109,12 +109,14 @@ def run_chains(
     # These numbers do not enter a step; left in, code would be compiled anew for each of them.
     shared = dataclasses.replace(settings, draws=None, chains=1)
     problems = [problem] * len(chains) if isinstance(problem, Problem) else problem
-    made = {id(p): Parcel((p, shared)) for p in problems}
-    parcels = {id(chain): made[id(p)] for chain, p in zip(chains, problems, strict=True)}
+    made = {id(p): Sendable((p, shared)) for p in problems}
+    sendables = {id(chain): made[id(p)] for chain, p in zip(chains, problems, strict=True)}
 
     def next_chunk(chain: Chain) -> Task | None:
         count = chain.next_count(steps)
-        return Task(chain, run_chunk, (parcels[id(chain)], chain.frame, chain.state, count)) if count > 0 else None
+        return (
+            Task(chain, run_chunk, (sendables[id(chain)], chain.whitening, chain.state, count)) if count > 0 else None
+        )
 
     def absorb(chain: Chain, result: tuple[State, np.ndarray, float]) -> Task | None:
         chain.absorb(*result, settings.warmup)
@@ -134,23 +136,23 @@ def _kernel(settings: Sampler) -> ModuleType:
 
 
 def run_chunk(
-    parcel: Parcel[tuple[Problem, Sampler]], frame: Frame, state: State, count: int
+    sendable: Sendable[tuple[Problem, Sampler]], whitening: Whitening, state: State, count: int
 ) -> tuple[State, np.ndarray, float]:
     """``count`` steps from ``state``: the state after them, what they left behind, and how long they took.
 
     A worker in any process may call this, any number of times, with the same result.
     """
-    problem, settings = parcel.content
+    problem, settings = sendable.content
     begun = time.perf_counter()
     with one_blas_thread():
-        state, kept = jax.block_until_ready(chunk(problem, frame, state, jnp.asarray(count), settings, _ROOM))
+        state, kept = jax.block_until_ready(chunk(problem, whitening, state, jnp.asarray(count), settings, _ROOM))
     rows = as_rows(jax.tree.map(lambda a: np.asarray(a)[:count], kept))
     return state, rows, time.perf_counter() - begun
 
 
 @compiled_for_sampling
 def chunk(
-    problem: Problem, frame: Frame, state: State, count: Array, settings: Sampler, room: int
+    problem: Problem, whitening: Whitening, state: State, count: Array, settings: Sampler, room: int
 ) -> tuple[State, Transition]:
     """``count`` steps, at most ``room``; the rest of the returned arrays (room, ...) is empty.
 
@@ -161,7 +163,7 @@ def chunk(
 
     def body(carry: tuple[Array, State, Transition]) -> tuple[Array, State, Transition]:
         i, state, kept = carry
-        state, transition = kernel.step(problem, frame, state, settings)
+        state, transition = kernel.step(problem, whitening, state, settings)
         return i + 1, state, jax.tree.map(lambda buffer, new: buffer.at[i].set(new), kept, transition)
 
     _, state, kept = jax.lax.while_loop(lambda c: c[0] < count, body, (jnp.asarray(0), state, empty))

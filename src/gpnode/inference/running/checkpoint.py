@@ -27,7 +27,7 @@ from gpnode._files import cannot_write, make_folder, read_arrays, write_arrays, 
 from gpnode.data.observations import Observations
 from gpnode.errors import CheckpointError, FileFormatError
 from gpnode.fitting.assembly import Method, describe_method, read_method, versions
-from gpnode.inference.maximum import Mode
+from gpnode.inference.maximum import Maximum
 from gpnode.inference.running.chains import Chain, State
 from gpnode.inference.running.traces import FileTrace
 from gpnode.inference.starting.ladder import Start
@@ -143,7 +143,7 @@ class Checkpoint:
             "nodes": problem.nodes,
             "time_unit": problem.scaling.time_unit,
             "centres": [m.centre for m in start.modes],
-            "spreads": [m.spread for m in start.modes],
+            "scale_trils": [m.scale_tril for m in start.modes],
             "log_densities": [m.log_density for m in start.modes],
             "candidates": [c.unconstrained for c in search.candidates],
             "misfits": [c.misfit for c in search.candidates],
@@ -217,8 +217,8 @@ def load_start(folder: Path, model: Model, data: Observations) -> tuple[Start, l
         problem = on_grid(problem, arrays["nodes"], solver)
         size = problem.size
         modes = tuple(
-            Mode(c.reshape(size), s.reshape(size, size), float(d))
-            for c, s, d in zip(arrays["centres"], arrays["spreads"], arrays["log_densities"], strict=True)
+            Maximum(c.reshape(size), s.reshape(size, size), float(d))
+            for c, s, d in zip(arrays["centres"], arrays["scale_trils"], arrays["log_densities"], strict=True)
         )
         candidates = tuple(
             Candidate(u, float(m), str(o))

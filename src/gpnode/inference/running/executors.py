@@ -121,7 +121,7 @@ def work_off(
         if task is not None:
             running[workers.submit(task)] = task
 
-    def settle(future: Future) -> Task | None:
+    def alternate(future: Future) -> Task | None:
         task = running.pop(future)
         try:
             result = future.result()
@@ -142,7 +142,7 @@ def work_off(
             submit(task)
         while running:
             for future in _finished(running, FIRST_COMPLETED):
-                submit(settle(future))
+                submit(alternate(future))
             on_progress()
     except KeyboardInterrupt:
         for future in list(running):
@@ -150,7 +150,7 @@ def work_off(
                 running.pop(future)
         for future in _finished(running, ALL_COMPLETED):
             if future.exception() is None:
-                settle(future)
+                alternate(future)
         raise
     except BaseException:
         for future in running:

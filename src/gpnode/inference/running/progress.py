@@ -61,14 +61,16 @@ class Display:
         if self._plain:
             self._line(what)
 
-    def chains(self, chains: list[Chain], settings: Sampler, draws: int, resting: frozenset[int] = frozenset()) -> None:
-        """Show how far chains that are not ``resting``, by index, are on their way to ``draws`` draws each."""
+    def chains(
+        self, chains: list[Chain], settings: Sampler, draws: int, inactive: frozenset[int] = frozenset()
+    ) -> None:
+        """Show how far chains that are not ``inactive``, by index, are on their way to ``draws`` draws each."""
         goal = settings.warmup + draws
-        total = sum(c.done if i in resting else goal for i, c in enumerate(chains))
+        total = sum(c.done if i in inactive else goal for i, c in enumerate(chains))
         done = sum(c.done for c in chains)
         warming = any(c.done < settings.warmup for c in chains)
         stage = "warming up" if warming else "sampling"
-        note = self._note(chains, [c for i, c in enumerate(chains) if i not in resting])
+        note = self._note(chains, [c for i, c in enumerate(chains) if i not in inactive])
         self._bar.update(self._task, description=stage, completed=done, total=total, note=note)
         now = time.perf_counter()
         # The first chunks wait for the compiler, and tell nothing about the rest.
@@ -92,9 +94,9 @@ class Display:
             return ""
         return f", about {(now - since) * (total - done) / (done - before):.0f} s left"
 
-    def _note(self, chains: list[Chain], awake: list[Chain]) -> str:
+    def _note(self, chains: list[Chain], active: list[Chain]) -> str:
         divergent = sum(c.divergences for c in chains)
-        compared = awake if len(awake) > 1 else chains
+        compared = active if len(active) > 1 else chains
         fewest = min(c.trace.count for c in compared)
         now = time.perf_counter()
         if fewest >= _ENOUGH and now - self._last_rhat > _RHAT_EVERY:

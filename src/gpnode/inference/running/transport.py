@@ -20,10 +20,10 @@ _kept: OrderedDict[str, Any] = OrderedDict()
 _lock = threading.Lock()
 
 
-class Parcel(Generic[T]):
+class Sendable(Generic[T]):
     """An object that is shared between threads, and copied to another process.
 
-    If ``lasting``, the other process keeps the copy for parcels of the same content that follow.
+    If ``lasting``, the other process keeps the copy for sendables of the same content that follow.
     """
 
     def __init__(self, content: T, lasting: bool = True) -> None:
@@ -39,14 +39,14 @@ class Parcel(Generic[T]):
         return _unpack, self._packed
 
 
-def _unpack_once(packed: bytes) -> Parcel[Any]:
-    return Parcel(cloudpickle.loads(packed), lasting=False)
+def _unpack_once(packed: bytes) -> Sendable[Any]:
+    return Sendable(cloudpickle.loads(packed), lasting=False)
 
 
-def _unpack(digest: str, packed: bytes) -> Parcel[Any]:
+def _unpack(digest: str, packed: bytes) -> Sendable[Any]:
     with _lock:
         if digest not in _kept:
-            _kept[digest] = Parcel(cloudpickle.loads(packed))
+            _kept[digest] = Sendable(cloudpickle.loads(packed))
             while len(_kept) > _MOST_KEPT:
                 _kept.popitem(last=False)
         _kept.move_to_end(digest)

@@ -16,7 +16,7 @@ from jax import Array
 from numpyro.infer.hmc_util import IntegratorState, build_tree, euclidean_kinetic_energy, warmup_adapter
 
 from gpnode._config import compiled_for_few_calls
-from gpnode.inference.whitening import Frame
+from gpnode.inference.whitening import Whitening
 from gpnode.problem.density import Problem
 
 
@@ -76,9 +76,9 @@ class Transition(NamedTuple):
         return cls(jnp.zeros(size), number, number, number, number, count, count, jnp.asarray(False), count)
 
 
-def _potential(problem: Problem, frame: Frame, z: Array) -> tuple[Array, Array, Array]:
-    value, gradient, status = problem.value_and_grad(frame.point(z))
-    return -value, -(frame.spread.T @ gradient), status.astype(int)
+def _potential(problem: Problem, whitening: Whitening, z: Array) -> tuple[Array, Array, Array]:
+    value, gradient, status = problem.value_and_grad(whitening.point(z))
+    return -value, -(whitening.scale_tril.T @ gradient), status.astype(int)
 
 
 def leapfrog(potential: Callable[[Array], tuple[Array, Array, Array]]) -> Callable[..., IntegratorState]:
@@ -99,23 +99,23 @@ def _adapter(settings: NUTS) -> tuple[Any, Any]:
 
 
 @compiled_for_few_calls
-def init(problem: Problem, frame: Frame, z: Array, key: Array, settings: NUTS) -> State:
+def init(problem: Problem, whitening: Whitening, z: Array, key: Array, settings: NUTS) -> State:
     """The state before the first step."""
-    potential, gradient, _ = _potential(problem, frame, z)
+    potential, gradient, _ = _potential(problem, whitening, z)
     key, adapt_key = jax.random.split(key)
     adapt_init, _ = _adapter(settings)
     adapt = adapt_init(IntegratorState(z, jnp.zeros_like(z), potential, gradient), adapt_key, jnp.asarray(0.1))
     return State(z, -potential, -gradient, adapt, key, jnp.asarray(0))
 
 
-def step(problem: Problem, frame: Frame, state: State, settings: NUTS) -> tuple[State, Transition]:
+def step(problem: Problem, whitening: Whitening, state: State, settings: NUTS) -> tuple[State, Transition]:
     """One transition; while warming up, the step size and the metric adapt."""
     key, momentum_key, tree_key = jax.random.split(state.key, 3)
     adapt = state.adapt
     momentum = adapt.mass_matrix_sqrt @ jax.random.normal(momentum_key, state.z.shape)
 
     tree = build_tree(
-        leapfrog(lambda z: _potential(problem, frame, z)),
+        leapfrog(lambda z: _potential(problem, whitening, z)),
         euclidean_kinetic_energy,
         IntegratorState((state.z, jnp.asarray(0)), momentum, -state.log_density, -state.gradient),
         adapt.inverse_mass_matrix,
@@ -136,7 +136,7 @@ def step(problem: Problem, frame: Frame, state: State, settings: NUTS) -> tuple[
     # A failed solve has infinite energy and so ends the tree as a divergence, at one of its ends.
     failure = jnp.where(tree.diverging, jnp.maximum(tree.z_left[1], tree.z_right[1]), 0)
     transition = Transition(
-        draw=frame.point(z),
+        draw=whitening.point(z),
         log_density=-tree.z_proposal_pe,
         energy=tree.z_proposal_energy,
         accept_prob=accept_prob,

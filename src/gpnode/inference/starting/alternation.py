@@ -13,7 +13,7 @@ import scipy.optimize
 from jax import Array
 
 from gpnode._config import compiled_for_few_calls
-from gpnode.inference.samplers.lifted.conditioning import path_given_rest, rest_given_path, split, whiteners_of
+from gpnode.inference.samplers.lifted.conditioning import hyper_given_path, path_given_hyper, split, whiteners_of
 from gpnode.problem.density import Problem
 from gpnode.problem.evaluation import compiled_for_search, log_density
 
@@ -21,12 +21,12 @@ _ROUNDS = 8
 _ENOUGH = 1.0  # nats gained in a round
 
 
-def settle(problem: Problem, start: np.ndarray, key: Array) -> np.ndarray:
+def alternate(problem: Problem, start: np.ndarray, key: Array) -> np.ndarray:
     """Unconstrained vector at or near a mode, found by turns; ``start`` if nothing better was found."""
     best, height = np.asarray(start), log_density(problem, start)[0]
     u = best
     for i in range(_ROUNDS):
-        u = _settle_rest(problem, settle_path(problem, u, jax.random.fold_in(key, i)))
+        u = _fit_hyper(problem, fit_path(problem, u, jax.random.fold_in(key, i)))
         reached, _ = log_density(problem, u)
         gain = reached - height
         if reached > height:
@@ -37,11 +37,11 @@ def settle(problem: Problem, start: np.ndarray, key: Array) -> np.ndarray:
 
 
 @compiled_for_search
-def _rest_value(problem: Problem, u: Array, at: Array) -> tuple[Array, Array]:
-    return jax.value_and_grad(rest_given_path(problem, u))(at)
+def _hyper_value(problem: Problem, u: Array, at: Array) -> tuple[Array, Array]:
+    return jax.value_and_grad(hyper_given_path(problem, u))(at)
 
 
-def _settle_rest(problem: Problem, u: np.ndarray) -> np.ndarray:
+def _fit_hyper(problem: Problem, u: np.ndarray) -> np.ndarray:
     _, where = split(problem)
     if not where.size:
         return u
@@ -52,7 +52,7 @@ def _settle_rest(problem: Problem, u: np.ndarray) -> np.ndarray:
         return at
 
     def negative(z: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = _rest_value(problem, jnp.asarray(u), jnp.asarray(place(z)))
+        value, gradient = _hyper_value(problem, jnp.asarray(u), jnp.asarray(place(z)))
         if not np.isfinite(value):
             return 1e12, np.zeros(where.size)
         return -float(value), -np.asarray(gradient)[where]
@@ -63,18 +63,18 @@ def _settle_rest(problem: Problem, u: np.ndarray) -> np.ndarray:
 
 @compiled_for_few_calls
 def _path_start(problem: Problem, u: Array, key: Array) -> Array:
-    return path_given_rest(problem, u, whiteners_of(problem, u), key)[1]
+    return path_given_hyper(problem, u, whiteners_of(problem, u), key)[1]
 
 
 @compiled_for_search
 def _path_system(problem: Problem, u: Array, key: Array, x: Array) -> tuple[Array, Array, Array, Array]:
     """Residuals with the prior's below them, their Jacobian, the status, and the whole vector at ``x``."""
-    surface, _, place = path_given_rest(problem, u, whiteners_of(problem, u), key)
+    surface, _, place = path_given_hyper(problem, u, whiteners_of(problem, u), key)
     at = surface.evaluate(x)
     return jnp.concatenate([at.r, x]), jnp.concatenate([at.slope, jnp.eye(x.size)]), at.status, place(x)
 
 
-def settle_path(problem: Problem, u: np.ndarray, key: Array, most: int = 30) -> np.ndarray:
+def fit_path(problem: Problem, u: np.ndarray, key: Array, most: int = 30) -> np.ndarray:
     """Levenberg–Marquardt on the lifted residuals, given the rest."""
     at = jnp.asarray(u)
     x = np.asarray(_path_start(problem, at, key))

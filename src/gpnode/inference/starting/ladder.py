@@ -11,15 +11,15 @@ import numpy as np
 from jax import Array
 
 from gpnode.errors import StartError
-from gpnode.inference.maximum import Mode, find_mode, mode_at
+from gpnode.inference.maximum import Maximum, approximation_at, find_maximum
 from gpnode.inference.samplers.lifted.sampler import Lifted
-from gpnode.inference.starting.alternation import settle, settle_path
+from gpnode.inference.starting.alternation import alternate, fit_path
 from gpnode.inference.starting.pilots import chains_each, run_pilots
 from gpnode.inference.starting.search import Candidate, SearchResult, search
-from gpnode.inference.whitening import Frame
+from gpnode.inference.whitening import Whitening
 from gpnode.problem.density import STEP_TOLERANCE, Problem
 from gpnode.problem.evaluation import log_densities, log_density
-from gpnode.results.posterior import spread_out
+from gpnode.results.posterior import pick_evenly
 
 _MOST_MODES = 3
 _NEGLIGIBLE = 10.0  # a mode this many nats below the best (by Laplace evidence) is left out
@@ -28,7 +28,7 @@ ACCURACY_DRAWS = 100
 # Errors in nats that not more than a twentieth of the draws may exceed: of steps, and of those that replace them,
 # where chains may yet go to places in which errors grow faster.
 _TOO_COARSE, _FINE_ENOUGH, _ACCURATE_PART = 0.1, 0.01, 0.95
-_MOST_NODES = 10_000  # of all trajectories together, on a finer grid
+_MOST_NODES = 10_000  # of all experiments together, on a finer grid
 _ASTRAY = 2.0  # nats per parameter
 _SAME_MODE = 3.0  # closer than this many standard deviations (per square root of dimension)
 
@@ -41,7 +41,7 @@ class Start:
     """
 
     problem: Problem
-    modes: tuple[Mode, ...]
+    modes: tuple[Maximum, ...]
     search: SearchResult
     piloted: bool = False
 
@@ -69,11 +69,11 @@ def find_start(problem: Problem, key: Array, say: Callable[[str], None], pilots:
             return piloted
     say("choosing the solver's steps")
     problem = problem.with_steps_for(jnp.asarray(found.candidates[0].unconstrained))
-    modes: list[Mode] = []
+    modes: list[Maximum] = []
     for i, candidate in enumerate(ladder):
         say(f"climbing from start {i + 1} of {len(ladder)}")
-        settled = settle(problem, candidate.unconstrained, jax.random.fold_in(key, len(modes)))
-        mode = find_mode(problem.with_steps_for(jnp.asarray(settled)), settled)
+        climbed = alternate(problem, candidate.unconstrained, jax.random.fold_in(key, len(modes)))
+        mode = find_maximum(problem.with_steps_for(jnp.asarray(climbed)), climbed)
         if np.isfinite(mode.log_density) and not any(_same(mode, other) for other in modes):
             modes.append(mode)
     if not modes:
@@ -85,7 +85,7 @@ def find_start(problem: Problem, key: Array, say: Callable[[str], None], pilots:
     best = modes[0]
     say("checking the solver's steps")
     z = 0.3 * np.asarray(jax.random.normal(key, (8, best.centre.size)))
-    problem = _with_accurate_steps(problem, np.vstack([best.centre, best.centre + z @ best.spread.T]))
+    problem = _with_accurate_steps(problem, np.vstack([best.centre, best.centre + z @ best.scale_tril.T]))
     kept = tuple(m for m in modes if m.log_evidence > best.log_evidence - _NEGLIGIBLE)
     return Start(problem, kept[:_MOST_MODES], found)
 
@@ -107,7 +107,7 @@ def _follow_pilots(
     problem = _with_accurate_steps(problem, np.stack(pilots.everywhere()))
     modes = []
     for i, end in enumerate(pilots.points(settings.chains)):
-        mode = mode_at(problem, _back_to_the_data(problem, end, i))
+        mode = approximation_at(problem, _back_to_the_data(problem, end, i))
         if mode is None:
             return None
         modes.append(mode)
@@ -149,7 +149,7 @@ def with_finer_steps(
     """
     if not start.problem.solver.follows_grid:
         return None
-    points = spread_out(draws, ACCURACY_DRAWS)
+    points = pick_evenly(draws, ACCURACY_DRAWS)
 
     def error(problem: Problem) -> float:
         return float(np.quantile(np.abs(solver_errors(problem, points)), _ACCURATE_PART))
@@ -166,16 +166,16 @@ def with_finer_steps(
     else:
         return None
     return replace(start, problem=problem), [
-        np.linalg.solve(frame.spread, _back_to_the_data(problem, u, i) - frame.centre)
-        for i, (frame, u) in enumerate(zip(frames_of(start, chains), draws[:, -1], strict=True))
+        np.linalg.solve(whitening.scale_tril, _back_to_the_data(problem, u, i) - whitening.centre)
+        for i, (whitening, u) in enumerate(zip(whitenings_of(start, chains), draws[:, -1], strict=True))
     ]
 
 
 def _back_to_the_data(problem: Problem, u: np.ndarray, index: int) -> np.ndarray:
     """On finer steps paths run elsewhere, in the worst case away from the data: then match it to them again."""
-    settled = settle_path(problem, u, jax.random.key(index))
-    before, after = (log_density(problem, v)[0] for v in (u, settled))
-    return settled if not before > after - _ASTRAY * u.size else u
+    climbed = fit_path(problem, u, jax.random.key(index))
+    before, after = (log_density(problem, v)[0] for v in (u, climbed))
+    return climbed if not before > after - _ASTRAY * u.size else u
 
 
 def _distinct(candidates: tuple[Candidate, ...]) -> list[Candidate]:
@@ -187,13 +187,13 @@ def _distinct(candidates: tuple[Candidate, ...]) -> list[Candidate]:
     return [c for c in found if c.misfit < found[0].misfit + 50.0]
 
 
-def _same(mode: Mode, other: Mode) -> bool:
-    apart = np.linalg.solve(other.spread, mode.centre - other.centre)
+def _same(mode: Maximum, other: Maximum) -> bool:
+    apart = np.linalg.solve(other.scale_tril, mode.centre - other.centre)
     return bool(np.linalg.norm(apart) < _SAME_MODE * np.sqrt(apart.size))
 
 
 def disperse(start: Start, chains: int, key: Array) -> list[np.ndarray]:
-    """Starting points for chains, mode after mode, in the coordinates of the mode's frame.
+    """Starting points for chains, mode after mode, in the coordinates of the mode's whitening.
 
     Points are drawn wider than the normal approximation; where the density falls off faster
     than that, they are drawn back towards the mode. Ends of pilots are where they should be.
@@ -209,17 +209,17 @@ def disperse(start: Start, chains: int, key: Array) -> list[np.ndarray]:
     return points
 
 
-def frames_of(start: Start, chains: int) -> list[Frame]:
+def whitenings_of(start: Start, chains: int) -> list[Whitening]:
     """Coordinates for chains, mode after mode."""
     shared = np.mean([mode.curvature for mode in start.modes], axis=0)
-    return [mode.frame(shared) for mode in start.modes for _ in range(start.chains_a_mode(chains))]
+    return [mode.whitening(shared) for mode in start.modes for _ in range(start.chains_a_mode(chains))]
 
 
-def _draw_back(problem: Problem, mode: Mode, z: np.ndarray) -> np.ndarray:
-    frame = mode.frame()
+def _draw_back(problem: Problem, mode: Maximum, z: np.ndarray) -> np.ndarray:
+    whitening = mode.whitening()
     lowest = mode.log_density - 3.0 * z.size - 10.0
     for _ in range(12):
-        value, _ = log_density(problem, frame.point(jnp.asarray(z)))
+        value, _ = log_density(problem, whitening.point(jnp.asarray(z)))
         if value > lowest:
             return z
         z = 0.6 * z

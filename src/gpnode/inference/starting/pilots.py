@@ -20,13 +20,13 @@ import numpy as np
 import numpyro.distributions as dist
 from jax import Array
 
-from gpnode.inference.maximum import Mode, mode_at
+from gpnode.inference.maximum import Maximum, approximation_at
 from gpnode.inference.running.chains import Chain, run_chains, start_chains
 from gpnode.inference.samplers.lifted.sampler import Lifted, State
-from gpnode.inference.starting.alternation import settle
+from gpnode.inference.starting.alternation import alternate
 from gpnode.inference.starting.search import Candidate
 from gpnode.inference.stopping.modes import far_behind
-from gpnode.model.priors.ordering import orderly
+from gpnode.model.priors.ordering import sort_numbers
 from gpnode.problem.density import Problem
 
 _BLOCK, _MOST_BLOCKS = 200, 10  # steps of a chain between comparisons, and how often they go on
@@ -89,14 +89,14 @@ def run_pilots(
 ) -> Pilots:
     """Send out a chain from each start; there are no places if no start has a path on this grid."""
     quick = problem.with_solver(problem.solver.limited(_MOST_CUTS * problem.nodes.shape[1]))
-    modes: list[Mode] = []
-    kept_to: list[tuple[Problem, Mode, Array]] = []
+    modes: list[Maximum] = []
+    kept_to: list[tuple[Problem, Maximum, Array]] = []
     for i, begin in enumerate(starts):
         say(f"climbing from start {i + 1} of {len(starts)}")
         own = jax.random.fold_in(key, i)
         narrowed = None if begin.left is None else pinned(quick, begin.left)
         here = quick if narrowed is None else narrowed
-        mode = mode_at(here, settle(here, begin.unconstrained, own))
+        mode = approximation_at(here, alternate(here, begin.unconstrained, own))
         if mode is not None and narrowed is not None:
             kept_to.append((narrowed, mode, own))
         elif mode is not None:
@@ -104,13 +104,15 @@ def run_pilots(
     if kept_to:
         say(f"{len(kept_to)} pilot chains that leave one variable each to its process")
         ends = _lead(kept_to, settings)
-        modes += [mode for mode in (mode_at(quick, u) for u in ends) if mode is not None]
+        modes += [mode for mode in (approximation_at(quick, u) for u in ends) if mode is not None]
     if not modes:
         return Pilots([])
     say(f"{len(modes)} pilot chains: compiling the sampler")
     margin = far_behind(problem.size)
     centres = [np.zeros(problem.size) for _ in modes]
-    racing = start_chains(quick, [m.frame() for m in modes], centres, jax.random.fold_in(key, len(starts)), settings)
+    racing = start_chains(
+        quick, [m.whitening() for m in modes], centres, jax.random.fold_in(key, len(starts)), settings
+    )
     for block in range(1, _MOST_BLOCKS + 1):
         before = {chain.index: _level(chain) for chain in racing}
         run_chains(quick, racing, settings, block * _BLOCK, lambda chains: None)
@@ -126,29 +128,29 @@ def run_pilots(
     return Pilots([_place(chains) for chains in _by_place(_ahead(racing, _NEARER * margin))])
 
 
-def _lead(setting_out: list[tuple[Problem, Mode, Array]], settings: Lifted) -> list[np.ndarray]:
+def _lead(setting_out: list[tuple[Problem, Maximum, Array]], settings: Lifted) -> list[np.ndarray]:
     """Where chains end after some blocks, each on its own problem and with its own key."""
     problems = [problem for problem, _, _ in setting_out]
     chains = [
         chain
         for problem, mode, key in setting_out
-        for chain in start_chains(problem, [mode.frame()], [np.zeros(problem.size)], key, settings)
+        for chain in start_chains(problem, [mode.whitening()], [np.zeros(problem.size)], key, settings)
     ]
     run_chains(problems, chains, settings, _PINNED_BLOCKS * _BLOCK, lambda chains: None)
     return [np.asarray(_state(chain).unconstrained) for chain in chains]
 
 
 def pinned(problem: Problem, left: int) -> Problem | None:
-    """The same problem with a prior that wants a short process for the channel ``left``, and long ones for others.
+    """The same problem with a prior that wants a short process for the observable ``left``, and long ones for others.
 
-    None if there are channels without a length scale of their own, or with a known one.
+    None if there are observables without a length scale of their own, or with a known one.
     """
-    scales = [getattr(channel.kernel, "length_scale", None) for channel in problem.channels]
+    scales = [getattr(observable.kernel, "length_scale", None) for observable in problem.observables]
     if not all(isinstance(s, dist.Distribution) and s.support is dist.constraints.positive for s in scales):
         return None
     wanted = [_SHORT if i == left else _LONG for i in range(len(scales))]
-    priors = [orderly(dist.LogNormal(jnp.log(length), jnp.asarray(_PINNED_STD))) for length in wanted]
-    return eqx.tree_at(lambda p: [channel.kernel.length_scale for channel in p.channels], problem, priors)
+    priors = [sort_numbers(dist.LogNormal(jnp.log(length), jnp.asarray(_PINNED_STD))) for length in wanted]
+    return eqx.tree_at(lambda p: [observable.kernel.length_scale for observable in p.observables], problem, priors)
 
 
 def _place(chains: list[Chain]) -> Place:

@@ -53,7 +53,7 @@ _FAILED = 1e10  # a finite stand-in for an impossible misfit
 class Candidate:
     """A point of the search: the full unconstrained vector and its misfit (half the sum of squares).
 
-    ``left`` is the channel that equations leave to its Gaussian process, if it is but one.
+    ``left`` is the observable that equations leave to its Gaussian process, if it is but one.
     """
 
     unconstrained: np.ndarray
@@ -92,13 +92,14 @@ class Target(eqx.Module):
         return (theta - self.centre) / self.width
 
     def path_residuals(self, theta: Array, fraction: Array) -> tuple[Array, Array]:
-        """Whitened data misfit over the first ``fraction`` of each trajectory, then the ridge; and the status."""
+        """Whitened data misfit over the first ``fraction`` of each experiment, then the ridge; and the status."""
         problem = self.problem
         paths = problem.solve_until(problem.constrain(self.full(theta)), fraction)
         blocks, status = problem.residuals(paths)
         horizon = problem.horizon(fraction)
         white = [
-            jnp.where(problem.nodes[m.trajectory, m.rows] <= horizon[m.trajectory], r, 0.0) / self.noise_std[m.channel]
+            jnp.where(problem.nodes[m.experiment, m.rows] <= horizon[m.experiment], r, 0.0)
+            / self.noise_std[m.observable]
             for m, r in zip(problem.measured, blocks, strict=True)
         ]
         return jnp.concatenate([*white, self.ridge(theta)]), status
@@ -166,7 +167,7 @@ def search(problem: Problem, key: Array, say: Callable[[str], None]) -> SearchRe
                 break
     ranked = tuple(sorted((c for c in best if c.misfit < _FAILED), key=lambda c: c.misfit))
     flexible: tuple[Candidate, ...] = ()
-    has_process = any(channel.kernel is not None for channel in problem.channels)
+    has_process = any(observable.kernel is not None for observable in problem.observables)
     if has_process and slopes is not None and not _fits(best, problem):
         say("letting the Gaussian process help")
         flexible = _flexible_starts(target, slopes, counter)
@@ -181,7 +182,7 @@ def _flexible_starts(target: Target, slopes: SlopeData, counter: _Counter) -> tu
     process. Which ones are left tells the modes of human motion apart.
     """
     problem, moving = target.problem, np.asarray(target.moving)
-    every = range(len(problem.channels))
+    every = range(len(problem.observables))
     found = []
     for tightness in _TIGHTNESS:
         theta = _match_slopes(eqx.tree_at(lambda t: t.width, target, tightness * target.width), slopes)
@@ -191,20 +192,20 @@ def _flexible_starts(target: Target, slopes: SlopeData, counter: _Counter) -> tu
     for left in every if 1 < len(every) <= _MOST_LEFT else ():
         loose = eqx.tree_at(lambda t: t.noise_std, target, target.noise_std.at[left].set(np.sqrt(_PROCESS_VAR)))
         path = min((_match_paths(loose, matched, w, counter, "") for _, w in _WAYS_UP[:3]), key=lambda c: c.misfit)
-        origin = f"paths but for {problem.states[problem.channels[left].state]}, with a process"
+        origin = f"paths but for {problem.states[problem.observables[left].state]}, with a process"
         start = _with_processes(target, path.unconstrained[moving], [left], _LENGTHS[0], origin)
         found.append(None if start is None else replace(start, left=left))
     return tuple(c for c in found if c is not None)
 
 
 def _with_processes(
-    target: Target, theta: np.ndarray, channels: Iterable[int], length: float, origin: str
+    target: Target, theta: np.ndarray, observables: Iterable[int], length: float, origin: str
 ) -> Candidate | None:
-    """A start with processes of this length in these channels; None if no path near it can be solved."""
+    """A start with processes of this length in these observables; None if no path near it can be solved."""
     problem = target.problem
     u = np.array(target.full(jnp.asarray(theta)))
     slices = problem.layout.slices()
-    for name in (n for i in channels for n in problem.channels[i].priors()):
+    for name in (n for i in observables for n in problem.observables[i].priors()):
         if name.endswith("kernel.length_scale"):
             u[slices[name]] = np.log(length)
         elif name.endswith("kernel.variance"):
@@ -233,10 +234,10 @@ def _agreeing(candidates: list[Candidate]) -> int:
 
 
 def _noise_levels(problem: Problem, smooths: list[Smooth | None]) -> np.ndarray:
-    """Noise of each channel from the smoothed series; a floor keeps noise-free data finite."""
-    found = np.full(len(problem.channels), 0.1)
-    for index in range(len(problem.channels)):
-        own = [(m, s) for m, s in zip(problem.measured, smooths, strict=True) if m.channel == index]
+    """Noise of each observable from the smoothed series; a floor keeps noise-free data finite."""
+    found = np.full(len(problem.observables), 0.1)
+    for index in range(len(problem.observables)):
+        own = [(m, s) for m, s in zip(problem.measured, smooths, strict=True) if m.observable == index]
         spread = np.std(np.concatenate([np.asarray(m.y) for m, _ in own]))
         levels = [s.noise_std for _, s in own if s is not None]
         found[index] = np.clip(np.median(levels) if levels else 0.1 * spread, 0.03 * spread, 0.5 * spread)
@@ -270,12 +271,12 @@ def _target(problem: Problem, noise_std: np.ndarray, draws: np.ndarray) -> Targe
 
 
 def _guess_hyper(problem: Problem, noise_std: np.ndarray) -> Values:
-    """Each channel's noise as smoothed, a modest Gaussian process, prior means elsewhere."""
+    """Each observable's noise as smoothed, a modest Gaussian process, prior means elsewhere."""
     found: Values = {}
-    for channel, level in zip(problem.channels, noise_std, strict=True):
-        noise = level if channel.noise.relative else level * float(channel.unit)
+    for observable, level in zip(problem.observables, noise_std, strict=True):
+        noise = level if observable.noise.relative else level * float(observable.unit)
         guesses = {"noise_std": noise, "noise_var": noise**2, "variance": (2.0 * level) ** 2, "length_scale": 0.5}
-        for name, prior in channel.priors().items():
+        for name, prior in observable.priors().items():
             guess = guesses.get(name.rpartition(".")[2])
             inside = guess is not None and bool(prior.support(guess))
             found[name] = jnp.asarray(guess if inside else centre_and_width(prior)[0], dtype=float)
@@ -283,16 +284,16 @@ def _guess_hyper(problem: Problem, noise_std: np.ndarray) -> Values:
 
 
 def _slope_data(problem: Problem, smooths: list[Smooth | None]) -> SlopeData | None:
-    """Smoothed states and slopes where all states of a trajectory are known; None with latent states."""
-    observed = {problem.channels[m.channel].state for m in problem.measured}
+    """Smoothed states and slopes where all states of a experiment are known; None with latent states."""
+    observed = {problem.observables[m.observable].state for m in problem.measured}
     if observed != set(range(len(problem.states))):
         return None
     times, states, slopes = [], [], []
-    for r in range(len(problem.trajectories)):
+    for r in range(len(problem.experiments)):
         own = {
-            problem.channels[m.channel].state: (m, s)
+            problem.observables[m.observable].state: (m, s)
             for m, s in zip(problem.measured, smooths, strict=True)
-            if m.trajectory == r and s is not None
+            if m.experiment == r and s is not None
         }
         if set(own) != observed:
             continue
@@ -313,12 +314,12 @@ def _slope_data(problem: Problem, smooths: list[Smooth | None]) -> SlopeData | N
 
 
 def _smoothed_states(problem: Problem, own: dict, grid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Scaled states and slopes (points, states) of one trajectory at Gaussian-process times ``grid``."""
+    """Scaled states and slopes (points, states) of one experiment at Gaussian-process times ``grid``."""
     per_solver_time = float(problem.scaling.time_unit / problem.scaling.record_length)
     x, dx = np.zeros((grid.size, len(own))), np.zeros((grid.size, len(own)))
     for d, (m, fit) in own.items():
         value, slope = fit.value(grid), fit.slope(grid) * per_solver_time
-        if not problem.channels[m.channel].transform.keeps_units:  # smoothed on the log scale
+        if not problem.observables[m.observable].transform.keeps_units:  # smoothed on the log scale
             value = np.exp(value)
             slope = slope * value
         x[:, d], dx[:, d] = value, slope

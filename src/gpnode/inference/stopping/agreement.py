@@ -22,12 +22,12 @@ class Found(NamedTuple):
     """Whether to stop at a goal, and with what.
 
     ``rows`` are those to keep of each chain, without any from before it had forgotten where it began; longer chains
-    have more. Chains in ``resting``, by index, need not go on if the others must: what they have been to is known well.
+    have more. Chains in ``inactive``, by index, need not go on if the others must: their modes are known well.
     """
 
     agreed: bool
     rows: list[np.ndarray]
-    resting: frozenset[int] = frozenset()
+    inactive: frozenset[int] = frozenset()
 
 
 def goals(settings: Sampler) -> tuple[int, ...]:
@@ -42,7 +42,7 @@ def looks(ends: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(look for look in _LOOKS if 2 * look <= ends[0])
 
 
-def evened(rows: list[np.ndarray]) -> list[np.ndarray]:
+def thin_to_equal_length(rows: list[np.ndarray]) -> list[np.ndarray]:
     """Equally many rows of each chain: where there are more, some of them, evenly spread over the chain."""
     fewest = min(map(len, rows))
     return [own if len(own) == fewest else own[np.arange(fewest) * len(own) // fewest] for own in rows]
@@ -55,7 +55,7 @@ def find_agreement(rows: list[np.ndarray], first_goal: int) -> Found:
     are left out for that, but never all of a mode. In a run several times as long as the first goal, agreement
     within modes is enough, and chains that share no mode with others may have a length of their own.
     """
-    draws, log_density = _arrays(evened(rows))
+    draws, log_density = _arrays(thin_to_equal_length(rows))
     count = draws.shape[1]
     skip = next((s for s in _skips(count) if agree(draws[:, s:])), None)
     if skip == 0:
@@ -71,11 +71,11 @@ def find_agreement(rows: list[np.ndarray], first_goal: int) -> Found:
     skips = {group: _first_to_keep(group, modes, draws) for group in _groups(modes.labels)}
     kept = _late(rows, [(skips[group] or 0) / count for i in range(len(rows)) for group in skips if i in group])
     if None in skips.values():
-        settled = [group for group, skip in skips.items() if skip is not None]
+        climbed = [group for group, skip in skips.items() if skip is not None]
         # A chain that has just come to a place that cannot be judged yet must show whether it stays.
-        there = [group for group in settled if np.isin(modes.labels[group, -1], modes.main).all()]
+        there = [group for group in climbed if np.isin(modes.labels[group, -1], modes.main).all()]
         return Found(False, kept, frozenset(chain for group in there for chain in group))
-    draws, log_density = _arrays(evened(kept))
+    draws, log_density = _arrays(thin_to_equal_length(kept))
     late = find_modes(draws, log_density)
     return Found(all(agree(late.of(draws, mode)) for mode in late.main), kept)
 

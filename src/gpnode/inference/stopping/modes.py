@@ -19,7 +19,7 @@ _LAG, _LONGEST_LAG = 0.01, 100  # part of a chain, and draws; what changes faste
 # them.
 _SHARPER, _FEWEST_AVERAGED = 8, 4
 _GAP = 1.0  # between two levels, in units of the spread about them; the halves of a uniform distribution have 0.7
-_CLIP = 5.0  # how far, in spreads, a value may count
+_CLIP = 5.0  # how far, in scale_trils, a value may count
 _FEWEST = 40  # draws in a mode
 _NEGLIGIBLE = 0.05  # part of the draws
 _BEHIND = 3.0  # standard deviations of a normal distribution's log density
@@ -152,15 +152,15 @@ def _widest_gap(ordered: np.ndarray) -> float | None:
     n = ordered.size
     below = np.arange(_FEWEST, n - _FEWEST)
     sums, squares = (np.cumsum((ordered - ordered.mean()) ** power) for power in (1, 2))
-    spreads = []
+    scale_trils = []
     for count, total, square in (
         (below, sums[below - 1], squares[below - 1]),
         (n - below, sums[-1] - sums[below - 1], squares[-1] - squares[below - 1]),
     ):
-        spreads.append(np.sqrt(np.maximum(square / count - (total / count) ** 2, 0.0)))
+        scale_trils.append(np.sqrt(np.maximum(square / count - (total / count) ** 2, 0.0)))
     fringe = np.minimum(below, n - below) // 10
     first, last = ordered[below - fringe - 1], ordered[np.minimum(below + fringe, n - 1)]
-    widths = (last - first) / np.maximum(np.maximum(*spreads), 1e-300)
+    widths = (last - first) / np.maximum(np.maximum(*scale_trils), 1e-300)
     widest = int(np.argmax(widths))
     return float(0.5 * (first[widest] + last[widest])) if widths[widest] > _GAP else None
 

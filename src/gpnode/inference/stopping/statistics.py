@@ -71,7 +71,7 @@ def geweke(draws: np.ndarray, first: float = 0.1, last: float = 0.5, pieces: int
 
     The first tenth of each chain is compared with each of twenty pieces of its last half. Standard errors
     come from within pieces and count effective draws, so that scores are standard normal for a chain that
-    has settled, thinned or not, and a drift does not hide itself.
+    has climbed, thinned or not, and a drift does not hide itself.
     """
     n = draws.shape[1]
     head, tail = int(first * n), int(last * n)

@@ -14,7 +14,7 @@ import jax
 from numpyro.distributions import Distribution
 
 
-def orderly(tree: Any) -> Any:
+def sort_numbers(tree: Any) -> Any:
     """``tree`` with every distribution in it replaced by an equal one whose numbers are sorted by name."""
     return jax.tree.map(_sorted, tree, is_leaf=_is_distribution)
 
@@ -23,7 +23,7 @@ def _is_distribution(node: Any) -> bool:
     return isinstance(node, Distribution)
 
 
-class _Orderly:
+class _Sorted:
     """What turns a class of distributions into one whose numbers are sorted."""
 
     @classmethod
@@ -41,21 +41,21 @@ class _Orderly:
 
 
 @cache
-def _orderly_class(kind: Any) -> Any:
-    return type(kind)(kind.__name__, (_Orderly, kind), {"__module__": kind.__module__})
+def _sorted_class(kind: Any) -> Any:
+    return type(kind)(kind.__name__, (_Sorted, kind), {"__module__": kind.__module__})
 
 
 def _sorted(node: Any) -> Any:
-    if not _is_distribution(node) or isinstance(node, _Orderly):
+    if not _is_distribution(node) or isinstance(node, _Sorted):
         return node
     found = copy.copy(node)
     vars(found).update({name: _sorted(part) for name, part in vars(node).items()})
     kind: Any = type(node)
-    found.__class__ = _orderly_class(kind)
+    found.__class__ = _sorted_class(kind)
     return found
 
 
 def _restored(kind: Any, content: dict[str, Any]) -> Any:
-    found: Any = object.__new__(_orderly_class(kind))
+    found: Any = object.__new__(_sorted_class(kind))
     vars(found).update(content)
     return found

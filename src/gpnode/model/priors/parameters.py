@@ -20,7 +20,7 @@ Values = dict[str, Array]
 """Parameter values by name, in the model's internal (scaled) units."""
 
 
-def together(function: Callable[..., Array], things: Sequence[Any], *arguments: Sequence[Array]) -> list[Array]:
+def map_grouped(function: Callable[..., Array], things: Sequence[Any], *arguments: Sequence[Array]) -> list[Array]:
     """``function(thing, *arguments)`` for each thing; those that differ in their numbers alone are done at once.
 
     One operation on fifteen numbers is compiled, and runs, in far less time than fifteen on one.
@@ -108,12 +108,12 @@ class Independent(Block):
         return tuple(Parameter(unconstraining_transform(p), name, p.batch_shape) for name, p in self.priors.items())
 
     def log_prior(self, values: Values) -> Array:
-        parts = together(lambda prior, value: prior.log_prob(value), self.dists, [values[n] for n in self.names])
+        parts = map_grouped(lambda prior, value: prior.log_prob(value), self.dists, [values[n] for n in self.names])
         return sum(map(jnp.sum, parts), jnp.zeros(()))
 
     def draw(self, key: Array) -> Values:
         keys = jax.random.split(key, max(len(self.names), 1))
-        drawn = together(lambda prior, key: prior.sample(key), self.dists, list(keys)[: len(self.names)])
+        drawn = map_grouped(lambda prior, key: prior.sample(key), self.dists, list(keys)[: len(self.names)])
         return dict(zip(self.names, drawn, strict=True))
 
     def conditional(self, values: Values, key: Array) -> Conditional:

@@ -1,9 +1,11 @@
 """Figures: Axes in, Axes out. Every function draws on the axes it is given, or makes its own."""
 
+from gpnode.render.plots.bands import paths, phase_portrait, residuals
 from gpnode.render.plots.calibration import calibration
 from gpnode.render.plots.chains import autocorrelation, geweke, traces
 from gpnode.render.plots.estimates import coefficients, inclusion, parameters
-from gpnode.render.plots.paths import phase_portrait, residuals, trajectories
+
+trajectories = paths  # its old name
 
 __all__ = [
     "autocorrelation",
@@ -12,6 +14,7 @@ __all__ = [
     "geweke",
     "inclusion",
     "parameters",
+    "paths",
     "phase_portrait",
     "residuals",
     "traces",

@@ -106,7 +106,7 @@ def _terms(equation: Equation) -> str:
 
 def _paths(posterior: Posterior, beyond: float) -> str:
     try:
-        content = {name: _run(posterior, name, beyond) for name in posterior.data.trajectories}
+        content = {name: _run(posterior, name, beyond) for name in posterior.data.experiments}
     except GpnodeError as error:
         return f"<p>No paths can be shown: {escape(str(error))}</p>"
     states = [str(s) for s in posterior.problem.states] if posterior.problem else []
@@ -144,10 +144,10 @@ def _left_out(runs: Mapping[str, Any]) -> str:
 
 def _run(posterior: Posterior, name: str, beyond: float) -> dict[str, Any]:
     data = posterior.data
-    own = [s for s in data.series if s.trajectory == name]
+    own = [s for s in data.series if s.experiment == name]
     start, end = data.start[name], max(s.times[-1] for s in own)
     times = np.linspace(start, end + beyond * (end - start), _POINTS)
-    paths = forecast(posterior, times, trajectory=name, max_draws=500)
+    paths = forecast(posterior, times, experiment=name, max_draws=500)
     measured = {s.variable: {"t": s.times, "y": s.values} for s in own}
     found: dict[str, Any] = {"t": times, "end": end, "failures": paths.failures, "states": {}}
     shown = {"full": _shape(paths.states)}

@@ -14,7 +14,7 @@ from gpnode._config import compiled_for_few_calls
 from gpnode._threads import one_blas_thread
 from gpnode.problem.density import Problem
 from gpnode.problem.factorisation import factorise
-from gpnode.results.posterior import Posterior, spread_out
+from gpnode.results.posterior import Posterior, pick_evenly
 
 _PRIOR_DRAWS = 2000
 _AUDITED_DRAWS = 200
@@ -39,35 +39,35 @@ def process_shares(posterior: Posterior) -> dict[str, Shares]:
     problem = posterior.problem
     if problem is None:
         return {}
-    chosen = spread_out(posterior.solved.unconstrained, _AUDITED_DRAWS)
+    chosen = pick_evenly(posterior.solved.unconstrained, _AUDITED_DRAWS)
     if not len(chosen):
         return {}
-    sums = np.asarray(_sums_of_squares(problem, jnp.asarray(chosen)))  # draws, channels, 3
+    sums = np.asarray(_sums_of_squares(problem, jnp.asarray(chosen)))  # draws, observables, 3
     found = {}
-    for c, channel in enumerate(problem.channels):
+    for c, observable in enumerate(problem.observables):
         total, missed, left = sums[:, c].T
         shares = np.median(np.stack([total - missed, missed - left, left]) / total, axis=1)
-        found[channel.variable] = Shares(*(float(s) for s in shares))
+        found[observable.variable] = Shares(*(float(s) for s in shares))
     return found
 
 
 @eqx.filter_jit
 def _sums_of_squares(problem: Problem, draws: Array) -> Array:
-    """Of each channel (draws, channels, 3): the data about their mean, about the path, about path and process."""
+    """Of each observable (draws, observables, 3): the data about their mean, about the path, about path and process."""
 
     def one(u: Array) -> Array:
         values = problem.constrain(u)
         residuals, _ = problem.residuals(problem.solve(values))
-        found = jnp.zeros((len(problem.channels), 3))
+        found = jnp.zeros((len(problem.observables), 3))
         for block, residual in zip(problem.measured, residuals, strict=True):
-            channel = problem.channels[block.channel]
+            observable = problem.observables[block.observable]
             left = residual
-            if channel.kernel is not None:
+            if observable.kernel is not None:
                 # What the process leaves is the noise's share of the covariance applied to the weights.
-                weights = factorise(channel.noisy_cov(values, block.gp_times)).inverse @ residual
-                left = residual - channel.signal_cov(values, block.gp_times, block.gp_times) @ weights
+                weights = factorise(observable.noisy_cov(values, block.gp_times)).inverse @ residual
+                left = residual - observable.signal_cov(values, block.gp_times, block.gp_times) @ weights
             centred = block.y - jnp.mean(block.y)
-            found = found.at[block.channel].add(jnp.stack([centred @ centred, residual @ residual, left @ left]))
+            found = found.at[block.observable].add(jnp.stack([centred @ centred, residual @ residual, left @ left]))
         return found
 
     return jax.lax.map(one, draws)

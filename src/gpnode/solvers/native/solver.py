@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from gpnode.solvers.base import Solver, Trajectory, VectorField
+from gpnode.solvers.base import Solution, Solver, VectorField
 from gpnode.solvers.native import driver, implicit, steering
 from gpnode.solvers.native.generate import compiled
 from gpnode.tracing.scalar_code import Unsupported
@@ -39,20 +39,20 @@ class _Compiled(Solver):
     def _integrator(self) -> ModuleType:
         """The module of the integrator: its name for XLA, and how to register it."""
 
-    def solve(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Trajectory:
+    def solve(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Solution:
         every = tuple(range(x0.size))
 
         @jax.custom_jvp
-        def path(theta: Array, x0: Array) -> Trajectory:
+        def path(theta: Array, x0: Array) -> Solution:
             return self._call(_SOLUTION, vector_field, unravel(theta), x0, ts, every)[0]
 
         @path.defjvp
-        def path_jvp(at: tuple[Array, Array], by: tuple[Array, Array]) -> tuple[Trajectory, Trajectory]:
+        def path_jvp(at: tuple[Array, Array], by: tuple[Array, Array]) -> tuple[Solution, Solution]:
             theta, x0 = at
             found, jacobian = self.solve_with_jacobian(vector_field, unravel(theta), x0, ts, every)
             moved = jnp.einsum("tdp,p->td", jacobian, jnp.concatenate(by))
             still = [jnp.zeros(jnp.shape(a), jax.dtypes.float0) for a in (found.status, found.num_steps)]
-            return found, Trajectory(moved, *still)
+            return found, Solution(moved, *still)
 
         theta, unravel = ravel_pytree(params)
         return path(theta, x0)
@@ -66,7 +66,7 @@ class _Compiled(Solver):
         ts: Array,
         free: tuple[int, ...],
         companion: Array | None = None,
-    ) -> tuple[Trajectory, Array]:
+    ) -> tuple[Solution, Array]:
         """The path and what was asked for besides: nothing, the Jacobian (times, states, columns), a gradient.
 
         ``companion`` (times, states) is the cotangent of a gradient, or the guess to correct.
@@ -92,7 +92,7 @@ class _Compiled(Solver):
             ts,
             companion,
         )
-        path = Trajectory(xs, report[0].astype(int), report[1].astype(int))
+        path = Solution(xs, report[0].astype(int), report[1].astype(int))
         return path, extra_values
 
 
@@ -127,7 +127,7 @@ class Native(_Compiled):
         ts: Array,
         free_states: tuple[int, ...],
         guess: Array | None = None,
-    ) -> tuple[Trajectory, Array]:
+    ) -> tuple[Solution, Array]:
         what = _SENSITIVITIES if guess is None else _CORRECTION
         return self._call(what, vector_field, params, x0, ts, free_states, guess)
 
@@ -150,12 +150,12 @@ class Native(_Compiled):
         call = jax.ffi.ffi_call(steering.TARGET, result, vmap_method="broadcast_all")
         return call(settings, inputs, ts, xs, jacobian, weights)
 
-    def solve_reversible(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Trajectory:
+    def solve_reversible(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Solution:
         return self.solve(vector_field, params, x0, ts)
 
     def solve_with_pull_back(
         self, vector_field: VectorField, params: Any, x0: Array, ts: Array, free_states: tuple[int, ...]
-    ) -> tuple[Trajectory, Callable[[Array], Array]]:
+    ) -> tuple[Solution, Callable[[Array], Array]]:
         def pull_back(cotangent: Array, params: Any, x0: Array, ts: Array) -> Array:
             return self._call(_GRADIENT, vector_field, params, x0, ts, free_states, cotangent)[1]
 
@@ -204,10 +204,10 @@ class NativeStiff(_Compiled):
         ts: Array,
         free_states: tuple[int, ...],
         guess: Array | None = None,
-    ) -> tuple[Trajectory, Array]:
+    ) -> tuple[Solution, Array]:
         return self._call(_SENSITIVITIES, vector_field, params, x0, ts, free_states)
 
-    def solve_reversible(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Trajectory:
+    def solve_reversible(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Solution:
         raise NotImplementedError("the implicit integrator has no reverse sweep; see reverses.")
 
     @property

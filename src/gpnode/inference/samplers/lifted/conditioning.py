@@ -25,10 +25,10 @@ def split(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
 def whiteners_of(problem: Problem, u: Array) -> list[Array]:
     """For each block of data, what turns its residuals into independent ones of unit variance."""
     values = problem.constrain(u)
-    return [problem.channels[b.channel].whitener(values, b.gp_times) for b in problem.measured]
+    return [problem.observables[b.observable].whitener(values, b.gp_times) for b in problem.measured]
 
 
-def path_given_rest(
+def path_given_hyper(
     problem: Problem, u: Array, whiteners: list[Array], key: Array
 ) -> tuple[Surface, Array, Callable[[Array], Array]]:
     """Residuals as a function of the path's parameters in units of their prior, with everything else as in ``u``.
@@ -77,7 +77,7 @@ def path_given_rest(
 
     def slope_of(by_x: Array, xs: Array, jacobian: Array) -> Array:
         slopes = problem.residual_slopes(xs, jacobian)
-        return whiten(jnp.concatenate([s @ by_x[b.trajectory] for s, b in zip(slopes, problem.measured, strict=True)]))
+        return whiten(jnp.concatenate([s @ by_x[b.experiment] for s, b in zip(slopes, problem.measured, strict=True)]))
 
     def steer(x: Array, local: Local, weights: Array) -> Array:
         _, pull = jax.vjp(slope_of, local.inputs_by_x, local.path, local.by_input)
@@ -120,7 +120,7 @@ def _norm(problem: Problem, conditionals: list[Conditional], x: Array) -> Array:
     return jnp.sum(mask * x**2)
 
 
-def rest_given_path(problem: Problem, u: Array) -> Callable[[Array], Array]:
+def hyper_given_path(problem: Problem, u: Array) -> Callable[[Array], Array]:
     """The posterior's log density as a function of a whole vector whose path is that of ``u``: no solve needed."""
     residuals, _ = problem.residuals(problem.solve(problem.constrain(u)))
 

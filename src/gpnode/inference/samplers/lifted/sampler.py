@@ -18,9 +18,9 @@ from numpyro.infer.hmc_util import IntegratorState, build_tree, euclidean_kineti
 
 from gpnode._config import compiled_for_few_calls
 from gpnode.inference.samplers.lifted import surface as lifted
-from gpnode.inference.samplers.lifted.conditioning import path_given_rest, rest_given_path, split, whiteners_of
+from gpnode.inference.samplers.lifted.conditioning import hyper_given_path, path_given_hyper, split, whiteners_of
 from gpnode.inference.samplers.nuts import leapfrog
-from gpnode.inference.whitening import Frame
+from gpnode.inference.whitening import Whitening
 from gpnode.problem.density import Problem
 
 # Where all is normal, the end of a turn by a right angle is independent of its start.
@@ -29,10 +29,10 @@ _MOST_ROTATIONS = 24
 _ROTATIONS_A_ROUND = 4
 # A rotation may be as large as still lands. Small rotations do not make long turns acceptable, because the drift of
 # the area element does not depend on them: turns are like steps of a random walk, best when many are refused.
-_LANDED, _PATH_ACCEPT, _REST_ACCEPT = 0.95, 0.4, 0.85
+_LANDED, _PATH_ACCEPT, _HYPER_ACCEPT = 0.95, 0.4, 0.85
 # Every so often a round takes small steps: in narrow places the usual ones fail, and a chain would stay for long.
 _SMALL_CHANCE, _SMALL = 0.2, 0.25
-_REST_DEPTH = 4
+_HYPER_DEPTH = 4
 # A chain whose mean log density, over about so many rounds, has risen by so many standard deviations (of a normal
 # distribution's log density) since it found its step sizes is elsewhere, and finds them anew.
 _MEMORY, _CLIMBED = 50, 3.0
@@ -90,7 +90,7 @@ class Moments(NamedTuple):
         mean = self.mean + before / number
         return Moments(number, mean, self.products + jnp.outer(before, point - mean))
 
-    def spread(self, old: Array) -> Array:
+    def scale_tril(self, old: Array) -> Array:
         """Square root of the covariance, with some weight on the ``old`` one, for few points know little."""
         total = self.products + _OLD_WEIGHT * old @ old.T
         values, vectors = jnp.linalg.eigh(total / (self.number + _OLD_WEIGHT))
@@ -100,7 +100,7 @@ class Moments(NamedTuple):
 class State(NamedTuple):
     """Everything needed to go on. ``angle``, ``turn`` and ``stride`` are step sizes.
 
-    ``rest_spread`` is the shape of moves of the rest, ``rest_moments`` what a better one is made of while warming up.
+    ``hyper_scale_tril`` is the shape of moves of the hyperparameters, ``hyper_moments`` what a better one is made of.
     ``step`` counts rounds since the warm-up began, ``level`` is the mean log density of late, ``tuned_at`` what it was
     when step sizes had been found, ``diverging`` the part of rounds of late that diverged, ``retuned`` how often that
     was too many.
@@ -110,8 +110,8 @@ class State(NamedTuple):
     angle: Size
     turn: Size
     stride: Size
-    rest_spread: Array
-    rest_moments: Moments
+    hyper_scale_tril: Array
+    hyper_moments: Moments
     key: Array
     step: Array
     level: Array
@@ -119,7 +119,7 @@ class State(NamedTuple):
     diverging: Array
     retuned: Array
 
-    def looked_at(self, log_density: Array, diverged: Array, warmup: int) -> State:
+    def after_round(self, log_density: Array, diverged: Array, warmup: int) -> State:
         """After a round. The warm-up begins again if the chain has climbed, or come to a narrower place.
 
         Both happen a finite number of times. Draws made meanwhile are kept like others; chains that have climbed do
@@ -165,32 +165,32 @@ class Transition(NamedTuple):
 
 
 @compiled_for_few_calls
-def init(problem: Problem, frame: Frame, z: Array, key: Array, settings: Lifted) -> State:
+def init(problem: Problem, whitening: Whitening, z: Array, key: Array, settings: Lifted) -> State:
     """The state before the first step."""
     _, rest = split(problem)
     # Curvature of the rest given the path: what the normal approximation says with the path held fixed.
-    rest_spread = _bounded_spread(frame.curvature[rest][:, rest]) if rest.size else jnp.zeros((0, 0))
+    hyper_scale_tril = _bounded_scale_tril(whitening.curvature[rest][:, rest]) if rest.size else jnp.zeros((0, 0))
     angle, turn, stride = (Size(jnp.log(size), jnp.log(size)) for size in (0.2, 1.0, 0.5))
     nowhere = jnp.asarray(-jnp.inf)
     moments = _no_moments(rest.size)
     none = jnp.asarray(0)
-    sizes = angle, turn, stride, rest_spread, moments
-    return State(frame.point(z), *sizes, key, none, nowhere, nowhere, jnp.zeros(()), none)
+    sizes = angle, turn, stride, hyper_scale_tril, moments
+    return State(whitening.point(z), *sizes, key, none, nowhere, nowhere, jnp.zeros(()), none)
 
 
 def _no_moments(size: int) -> Moments:
     return Moments(jnp.zeros(()), jnp.zeros(size), jnp.zeros((size, size)))
 
 
-def _bounded_spread(precision: Array) -> Array:
+def _bounded_scale_tril(precision: Array) -> Array:
     """Square root of the inverse, but no wider than priors are: a flat spot at the mode says nothing of its edge."""
     values, vectors = jnp.linalg.eigh(precision)
     return vectors / jnp.sqrt(jnp.maximum(values, _WIDEST**-2))
 
 
-def step(problem: Problem, frame: Frame, state: State, settings: Lifted) -> tuple[State, Transition]:
+def step(problem: Problem, whitening: Whitening, state: State, settings: Lifted) -> tuple[State, Transition]:
     """One round: local scales, path, rest."""
-    key, jitter_key, small_key, path_key, rest_key = jax.random.split(state.key, 5)
+    key, jitter_key, small_key, path_key, hyper_key = jax.random.split(state.key, 5)
     warming = state.step < settings.warmup
     jitter = jax.random.uniform(jitter_key, (3,), minval=0.7, maxval=1.1)
     sizes = [jnp.exp(jnp.where(warming, own.log, own.mean)) for own in (state.angle, state.turn, state.stride)]
@@ -200,7 +200,7 @@ def step(problem: Problem, frame: Frame, state: State, settings: Lifted) -> tupl
     rotations = jnp.clip(jnp.round(turn / angle), 1, _MOST_ROTATIONS).astype(int)
 
     u, moved = _move_path(problem, state.unconstrained, path_key, angle, rotations)
-    u, tree_accept, value, rest_diverging = _move_rest(problem, state.rest_spread, u, rest_key, stride)
+    u, tree_accept, value, hyper_diverging = _move_hyper(problem, state.hyper_scale_tril, u, hyper_key, stride)
 
     def adapt(old: Size, excess: Array, bounds: tuple[float, float], wanted: Any = True) -> Size:
         new = old.adapted(excess, state.step, settings.warmup, bounds)
@@ -213,30 +213,32 @@ def step(problem: Problem, frame: Frame, state: State, settings: Lifted) -> tupl
         step_size=angle,
         num_steps=rotations,
         landed=moved.landed,
-        diverging=rest_diverging | (moved.energy_error > _DIVERGENCE),
+        diverging=hyper_diverging | (moved.energy_error > _DIVERGENCE),
         failure=moved.failure,
     )
-    rest_spread, moments = _learn_spread(state, u[split(problem)[1]], settings.warmup)
+    hyper_scale_tril, moments = _learn_scale_tril(state, u[split(problem)[1]], settings.warmup)
     moved_on = state._replace(
         unconstrained=u,
-        rest_spread=rest_spread,
-        rest_moments=moments,
+        hyper_scale_tril=hyper_scale_tril,
+        hyper_moments=moments,
         angle=adapt(state.angle, moved.landed - _LANDED, _ANGLES, ~small),
         turn=adapt(state.turn, moved.accept_prob - _PATH_ACCEPT, _TURNS, ~small),
-        stride=adapt(state.stride, tree_accept - _REST_ACCEPT, _STRIDES, ~small),
+        stride=adapt(state.stride, tree_accept - _HYPER_ACCEPT, _STRIDES, ~small),
         key=key,
     )
-    return moved_on.looked_at(value, transition.diverging, settings.warmup), transition
+    return moved_on.after_round(value, transition.diverging, settings.warmup), transition
 
 
-def _learn_spread(state: State, rest: Array, warmup: int) -> tuple[Array, Moments]:
+def _learn_scale_tril(state: State, rest: Array, warmup: int) -> tuple[Array, Moments]:
     """Spread of the rest, made anew from the points since the last time after an eighth, a quarter, half a warm-up."""
-    old, moments = state.rest_spread, state.rest_moments.with_point(rest)
+    old, moments = state.hyper_scale_tril, state.hyper_moments.with_point(rest)
     ends = jnp.any(state.step + 1 == jnp.asarray([warmup // 8, warmup // 4, warmup // 2]))
     learned = ends & (moments.number > rest.size)
     begin_again = ends | (state.step + 1 >= warmup)
-    spread = jax.lax.cond(learned, lambda: moments.spread(old), lambda: old)
-    return spread, jax.tree.map(lambda new, none: jnp.where(begin_again, none, new), moments, _no_moments(rest.size))
+    scale_tril = jax.lax.cond(learned, lambda: moments.scale_tril(old), lambda: old)
+    return scale_tril, jax.tree.map(
+        lambda new, none: jnp.where(begin_again, none, new), moments, _no_moments(rest.size)
+    )
 
 
 def _move_path(problem: Problem, u: Array, key: Array, angle: Array, rotations: Array) -> tuple[Array, lifted.Moved]:
@@ -250,7 +252,7 @@ def _move_path(problem: Problem, u: Array, key: Array, angle: Array, rotations: 
     def move(i: Array, carry: tuple[Array, lifted.Moved]) -> tuple[Array, lifted.Moved]:
         u, total = carry
         scale_key, move_key = jax.random.split(jax.random.fold_in(key, i))
-        surface, x, place = path_given_rest(problem, u, whiteners, scale_key)
+        surface, x, place = path_given_hyper(problem, u, whiteners, scale_key)
         moved = lifted.move(surface, surface.point(x), move_key, angle, rotations)
         return place(moved.x), lifted.Moved(
             moved.x,
@@ -265,15 +267,17 @@ def _move_path(problem: Problem, u: Array, key: Array, angle: Array, rotations: 
     return jax.lax.fori_loop(0, moves, move, (u, nothing))
 
 
-def _move_rest(problem: Problem, spread: Array, u: Array, key: Array, size: Array) -> tuple[Array, Array, Array, Array]:
+def _move_hyper(
+    problem: Problem, scale_tril: Array, u: Array, key: Array, size: Array
+) -> tuple[Array, Array, Array, Array]:
     """New vector, acceptance, log density of the posterior there, and whether the tree diverged."""
     _, where = split(problem)
-    log_density = rest_given_path(problem, u)
+    log_density = hyper_given_path(problem, u)
     if not where.size:
-        return u, jnp.asarray(_REST_ACCEPT), log_density(u), jnp.asarray(False)
+        return u, jnp.asarray(_HYPER_ACCEPT), log_density(u), jnp.asarray(False)
 
     def place(z: Array) -> Array:
-        return u.at[where].add(spread @ z)
+        return u.at[where].add(scale_tril @ z)
 
     def potential(z: Array) -> tuple[Array, Array, Array]:
         value, gradient = jax.value_and_grad(lambda z: log_density(place(z)))(z)
@@ -292,7 +296,7 @@ def _move_rest(problem: Problem, spread: Array, u: Array, key: Array, size: Arra
         jnp.eye(where.size),
         size,
         tree_key,
-        max_tree_depth=_REST_DEPTH,
+        max_tree_depth=_HYPER_DEPTH,
     )
     z, _ = tree.z_proposal
     return place(z), tree.sum_accept_probs / tree.num_proposals, -tree.z_proposal_pe, tree.diverging

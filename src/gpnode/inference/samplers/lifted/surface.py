@@ -32,8 +32,8 @@ _ROUNDER = 1e-14  # of the sum of the metric's eigenvalues: more than the roundi
 class Local(NamedTuple):
     """Of a place: residuals ``r`` (m,), their ``slope`` (m, n), the ``path`` behind them, and the status of its solve.
 
-    ``by_input`` (trajectories, nodes, states, inputs) and ``inputs_by_x`` (trajectories, inputs, n) are derivatives
-    of the path (trajectories, nodes, states) by what it depends on, and of that by the place.
+    ``by_input`` (experiments, nodes, states, inputs) and ``inputs_by_x`` (experiments, inputs, n) are derivatives
+    of the path (experiments, nodes, states) by what it depends on, and of that by the place.
     """
 
     r: Array

@@ -15,7 +15,7 @@ from gpnode.results.forecasts import Forecast, forecast
 from gpnode.results.posterior import Posterior
 
 
-def trajectories(
+def paths(
     forecast: Forecast,
     data: Observations | None = None,
     *,
@@ -52,11 +52,11 @@ def trajectories(
         if truth is not None and state in truth:
             ax.plot(forecast.times, truth[state], color=TRUTH, lw=1.1, ls="--", label="truth")
         if data is not None:
-            _draw_data(ax, data, state, forecast.trajectory)
-            end = max(s.times[-1] for s in data.series if s.trajectory == forecast.trajectory)
+            _draw_data(ax, data, state, forecast.experiment)
+            end = max(s.times[-1] for s in data.series if s.experiment == forecast.experiment)
             if forecast.times[-1] > end:
                 ax.axvspan(end, forecast.times[-1], color="0.92", zorder=0, label="forecast")
-            for first, last in _gaps(data, state, forecast.trajectory):
+            for first, last in _gaps(data, state, forecast.experiment):
                 ax.axvspan(first, last, color="#f3ead6", zorder=0, label="gap")
         ax.set_ylabel(state)
         ax.margins(x=0.01)
@@ -69,19 +69,19 @@ def trajectories(
     return axes
 
 
-def _gaps(data: Observations, state: str, trajectory: str) -> list[tuple[float, float]]:
+def _gaps(data: Observations, state: str, experiment: str) -> list[tuple[float, float]]:
     """Times between measurements that lie much further apart than usual."""
     for s in data.of(state) if state in data.variables else ():
-        if s.trajectory == trajectory and s.times.size > 3:
+        if s.experiment == experiment and s.times.size > 3:
             steps = np.diff(s.times)
             wide = np.flatnonzero(steps > 4.0 * np.median(steps))
             return [(float(s.times[i]), float(s.times[i + 1])) for i in wide]
     return []
 
 
-def _draw_data(ax: Axes, data: Observations, state: str, trajectory: str) -> None:
+def _draw_data(ax: Axes, data: Observations, state: str, experiment: str) -> None:
     for s in data.of(state) if state in data.variables else ():
-        if s.trajectory == trajectory:
+        if s.experiment == experiment:
             ax.plot(s.times, s.values, "o", color=DATA, ms=3, label="measured")
 
 
@@ -94,13 +94,13 @@ def residuals(posterior: Posterior, *, axes: Sequence[Axes] | None = None, max_d
     series = list(data.series)
     axes = panels(len(series), 1, (8, 1.9), axes)
     for ax, s in zip(axes, series, strict=True):
-        found = forecast(posterior, s.times, trajectory=s.trajectory, max_draws=max_draws)
+        found = forecast(posterior, s.times, experiment=s.experiment, max_draws=max_draws)
         ode, full = (array.mean("draw").sel(state=s.variable).to_numpy() for array in (found.ode, found.expected))
         ax.axhline(0.0, color="0.6", lw=0.8)
         ax.plot(s.times, s.values - ode, "o", mfc="none", color=COLOURS[1], ms=4, label="minus equations")
         if not np.allclose(ode, full):
             ax.plot(s.times, s.values - full, "o", color=PATH, ms=3, label="minus equations and Gaussian process")
-        ax.set_ylabel(s.variable if len(data.trajectories) == 1 else f"{s.variable}, {s.trajectory}")
+        ax.set_ylabel(s.variable if len(data.experiments) == 1 else f"{s.variable}, {s.experiment}")
     axes[-1].set_xlabel(f"time ({data.time_unit})" if data.time_unit else "time")
     axes[0].legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, frameon=False, fontsize="small")
     return axes
@@ -119,10 +119,10 @@ def phase_portrait(
     ``path`` is a forecast whose mean is drawn; by default that over the measured time.
     """
     data = posterior.data
-    name = data.trajectories[0] if path is None else path.trajectory
+    name = data.experiments[0] if path is None else path.experiment
     if path is None:
-        end = max(s.times[-1] for s in data.series if s.trajectory == name)
-        path = forecast(posterior, np.linspace(data.start[name], end, 200), trajectory=name, max_draws=200)
+        end = max(s.times[-1] for s in data.series if s.experiment == name)
+        path = forecast(posterior, np.linspace(data.start[name], end, 200), experiment=name, max_draws=200)
     if ax is None:
         _, ax = plt.subplots(figsize=(5.2, 4.8), layout="constrained")
     mean = path.mean()
@@ -143,7 +143,7 @@ def phase_portrait(
     ax.streamplot(axis[x], axis[y], u, v, color="0.75", density=1.1, linewidth=0.7, arrowsize=0.8)
     ax.plot(mean.sel(state=x), mean.sel(state=y), color=PATH, lw=1.8, label="mean path")
     ax.plot(mean.sel(state=x)[0], mean.sel(state=y)[0], "o", color=PATH, ms=6, label="start")
-    measured = {s.variable: s for s in data.series if s.trajectory == name and s.variable in (x, y)}
+    measured = {s.variable: s for s in data.series if s.experiment == name and s.variable in (x, y)}
     if len(measured) == 2:
         together, at_x, at_y = np.intersect1d(measured[x].times, measured[y].times, return_indices=True)
         if together.size > 2:

@@ -1,0 +1,141 @@
+"""Series of measurements: one variable in one experiment, checked value by value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from gpnode.data.tables import elapsed_times, first_row, numbers_of, refuse_huge, refuse_tiny, require_names, row_labels
+from gpnode.errors import DataError
+
+DEFAULT_EXPERIMENT = "0"
+
+
+@dataclass(frozen=True)
+class Series:
+    """Measurements of one variable in one experiment.
+
+    ``times`` (n,) strictly increasing, ``values`` (n,) finite; both in the user's units.
+    """
+
+    variable: str
+    experiment: str
+    times: np.ndarray
+    values: np.ndarray
+
+
+def as_pair(variable: str, pair: Any) -> tuple[Any, Any]:
+    """Times and values of a variable, refused if they are no pair of equally long sequences."""
+    try:
+        times, values = pair
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{variable!r} must be a pair (times, values); got {type(pair).__name__}.") from error
+    if np.ndim(times) != 1 or np.ndim(values) != 1:
+        raise DataError(
+            f"times and values of {variable!r} must be one-dimensional; got {np.ndim(times)} and {np.ndim(values)} "
+            "dimensions. Pass one series per variable."
+        )
+    if len(times) != len(values):
+        raise DataError(
+            f"{variable!r} has {len(times)} times but {len(values)} values. Give one value per time (NaN if missing)."
+        )
+    return times, values
+
+
+def clean_series(variable: str, experiment: str, times: np.ndarray, values: Any, sort: bool) -> Series:
+    """A series of what was measured, refused with row and remedy where it cannot be used."""
+    numbers = numbers_of(values, variable, "value")
+    if np.isinf(numbers).any():
+        raise DataError(
+            f"value of {variable!r} in row {first_row(values, np.isinf(numbers))} is infinite. "
+            "Remove the row, or mark it missing with NaN."
+        )
+    bad_time = ~np.isfinite(times)
+    if bad_time.any():
+        raise DataError(
+            f"time of {variable!r} in row {first_row(values, bad_time)} is missing or infinite. "
+            "Give every row a time, or remove the row."
+        )
+    refuse_huge(numbers, values, variable, "value")
+    refuse_huge(times, values, variable, "time")
+    measured = np.isfinite(numbers)
+    rows = row_labels(values)[measured]
+    times, numbers = times[measured], numbers[measured]
+    if sort:
+        order = np.argsort(times, kind="stable")
+        rows, times, numbers = rows[order], times[order], numbers[order]
+    steps = np.diff(times)
+    if (steps < 0).any():
+        i = int(np.argmax(steps < 0))
+        raise DataError(
+            f"times of {variable!r} must increase: {times[i + 1]:g} follows {times[i]:g} (row {rows[i + 1]}). "
+            "Sort the rows, or pass sort=True."
+        )
+    if (steps == 0).any():
+        i = int(np.argmax(steps == 0))
+        raise DataError(
+            f"{variable!r} is measured twice at time {times[i]:g} (rows {rows[i]} and {rows[i + 1]}). "
+            "Average repeated measurements, or give replicates their own experiment."
+        )
+    return Series(variable, experiment, times, numbers)
+
+
+def check_variables(series: tuple[Series, ...], named: Iterable[str]) -> None:
+    """Refuse variables that were never measured, once, or always with the same value."""
+    for variable in dict.fromkeys(named):
+        values = [s.values for s in series if s.variable == variable]
+        count = sum(v.size for v in values)
+        if count == 0:
+            raise DataError(
+                f"{variable!r} has no observations. Remove it: a state without data is declared in the model."
+            )
+        if count == 1:
+            raise DataError(
+                f"{variable!r} has a single observation; at least two are needed. "
+                "Remove it, and give the value as an initial state if it is one."
+            )
+        everything = np.concatenate(values)
+        if np.all(everything == everything[0]):
+            kind = "zero" if everything[0] == 0 else f"{everything[0]:g}"
+            raise DataError(
+                f"{variable!r} is constant ({kind} in all {count} rows) and says nothing about motion. "
+                "Remove it, or put it into the equations as a known constant."
+            )
+        refuse_tiny(everything, variable)
+
+
+def start_times(
+    series: tuple[Series, ...], start: Any, origin: pd.Timestamp | None, time_unit: str | None
+) -> dict[str, float]:
+    """Start of each experiment, in the unit of its times; dates are allowed where times are dates."""
+    given = {str(k): v for k, v in start.items()} if isinstance(start, Mapping) else None
+    starts = {}
+    for experiment in dict.fromkeys(s.experiment for s in series):
+        first = min(float(s.times[0]) for s in series if s.experiment == experiment)
+        own = start if given is None else given.get(experiment)
+        if own is None:
+            starts[experiment] = first
+            continue
+        (time,) = elapsed_times([own], "start", origin, time_unit)
+        if not np.isfinite(time) or time > first:
+            raise DataError(
+                f"start of experiment {experiment!r} is {own}, but its first measurement is at {first:g}. "
+                "Choose a start at or before the first measurement, or drop the earlier rows."
+            )
+        starts[experiment] = float(time)
+    for name in given or {}:
+        if name not in starts:
+            raise DataError(f"start names an unknown experiment {name!r}; the data have {', '.join(starts)}.")
+    return starts
+
+
+def split_by_experiment(table: pd.DataFrame, experiment: str | None) -> list[tuple[str, pd.DataFrame]]:
+    """The rows of each experiment, by its name."""
+    if experiment is None:
+        return [(DEFAULT_EXPERIMENT, table.reset_index(drop=True))]
+    require_names(table, experiment)
+    return [(str(name), rows) for name, rows in table.reset_index(drop=True).groupby(experiment, sort=False)]
