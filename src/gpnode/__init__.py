@@ -62,7 +62,7 @@ if TYPE_CHECKING:  # the same names as below, for tools that read code without r
     from .render import plots
     from .results.comparison import compare, loo
     from .results.diagnostics.verdict import diagnose
-    from .results.equations import equations
+    from .results.equations.reading import equations
     from .results.forecasts import Forecast, forecast
     from .results.posterior import Posterior
     from .solvers import Adaptive, FixedGrid, Native, NativeStiff, Stiff
@@ -108,7 +108,7 @@ _PUBLIC = {
     "render": ("plots",),
     "results.comparison": ("compare", "loo"),
     "results.diagnostics.verdict": ("diagnose",),
-    "results.equations": ("equations",),
+    "results.equations.reading": ("equations",),
     "results.forecasts": ("Forecast", "forecast"),
     "results.posterior": ("Posterior",),
     "solvers": ("Adaptive", "FixedGrid", "Native", "NativeStiff", "Stiff"),

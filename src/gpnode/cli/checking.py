@@ -90,9 +90,9 @@ def fit_remarks(posterior: Posterior) -> list[str]:
     for i, k in zip(*np.triu_indices(len(names), 1), strict=True):
         if abs(table[i, k]) > 0.98:
             remarks.append(f"{names[i]} and {names[k]} can hardly be told apart (correlation {table[i, k]:+.2f}).")
-    modes = posterior.record["start"]["modes"]
-    if len(modes) > 1:
-        remarks.append(f"the search found {len(modes)} ways to explain the data; chains will start in each.")
+    maxima = posterior.record.start.maxima
+    if len(maxima) > 1:
+        remarks.append(f"the search found {len(maxima)} ways to explain the data; chains will start in each.")
     for check in posterior.diagnose().checks:
         if check.name == "Gaussian process":
             remarks.append(check.finding + ".")
@@ -112,7 +112,7 @@ def _expected_seconds(posterior: Posterior) -> float:
     for _ in range(20):
         value_and_grad(posterior.problem, at)[0].block_until_ready()
     each = (time.perf_counter() - begun) / 20
-    chains = 4 * len(posterior.record["start"]["modes"])
+    chains = 4 * len(posterior.record.start.maxima)
     workers = min(chains, os.cpu_count() or 1)
     return _SET_UP + _ROUNDS * chains / workers * _WORK_A_ROUND * each
 

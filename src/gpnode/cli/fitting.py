@@ -10,12 +10,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gpnode._files import copy_file, make_folder, write_text
+from gpnode._files import make_folder, write_text
 from gpnode.cli.exits import NOT_CONVERGED, OK, add_command
 from gpnode.cli.runs import CHECKPOINT, pair, verdict_as_json
 from gpnode.errors import CheckpointError, ModelError
 from gpnode.fitting.single import default_method, fit
-from gpnode.formats.problem_toml import ProblemFile, read_problem, write_problem
+from gpnode.formats.base import ProblemFile
+from gpnode.formats.problem_toml import read_problem
+from gpnode.formats.registry import format_of, read_kept_problem
 from gpnode.inference.running.checkpoint import check_same, new_run, read_run
 from gpnode.problem.binding import fingerprint
 
@@ -68,11 +70,12 @@ def add_problem_arguments(parser: argparse.ArgumentParser) -> None:
 
 def problem_of(options: argparse.Namespace) -> ProblemFile:
     """The problem the arguments describe."""
-    if options.problem.suffix.lower() == ".toml":
+    format = format_of(options.problem)
+    if format is not None:
         given = (options.time, options.time_unit, options.equation, options.degree)
         if any(value is not None for value in given) or options.prior or options.log or options.no_gp:
             raise ModelError("a problem file says everything itself; give options only with a CSV file.")
-        return read_problem(options.problem)
+        return format.read(options.problem)
     content: dict[str, Any] = {"data": {"file": options.problem.name}, "model": {}}
     content["data"] |= {k: v for k, v in (("time", options.time), ("time_unit", options.time_unit)) if v}
     if options.equation:
@@ -104,20 +107,20 @@ def _fit(options: argparse.Namespace) -> int:
     except CheckpointError as error:
         raise CheckpointError(f"{error} With --anew, gpnode does so.") from None
     make_folder(folder)
-    _keep_problem(problem, folder)
+    problem.format.write(problem, folder)
     return _run(folder, problem, method, seed, options)
 
 
 def _resume(options: argparse.Namespace) -> int:
     folder: Path = options.run
-    problem = read_problem(folder / "problem.toml")
+    problem = read_kept_problem(folder)
     run = read_run(folder / CHECKPOINT)
     if run is None:
         raise CheckpointError(f"there is no run to go on with in {folder}. Begin one: gpnode fit PROBLEM -o {folder}")
     method = run.method
     if options.draws is not None:
         try:
-            method = dataclasses.replace(method, draws=options.draws)
+            method = dataclasses.replace(method, draws=options.draws)  # type: ignore[type-var]
         except ValueError as error:
             raise ModelError(f"--{error}") from None
     return _run(folder, problem, method, run.seed, options)
@@ -153,13 +156,3 @@ def _run(folder: Path, problem: ProblemFile, method: Any, seed: int, options: ar
         print(verdict)
         print(f"\nopen {folder / 'report.html'} in a browser")
     return OK if verdict.converged else NOT_CONVERGED
-
-
-def _keep_problem(problem: ProblemFile, folder: Path) -> None:
-    """Copy what was run beside its results, so that the directory stands by itself."""
-    target = folder / problem.data_file.name
-    if target.resolve() != problem.data_file.resolve():
-        copy_file(problem.data_file, target)
-    content = dict(problem.content)
-    content["data"] = {**content["data"], "file": target.name}
-    write_problem(content, folder / "problem.toml")

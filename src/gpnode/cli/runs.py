@@ -11,7 +11,8 @@ from gpnode._files import write_text
 from gpnode.cli.exits import NOT_CONVERGED, OK, add_command
 from gpnode.errors import ModelError
 from gpnode.fitting.single import open_checkpoint
-from gpnode.formats.problem_toml import ProblemFile, read_problem
+from gpnode.formats.base import ProblemFile
+from gpnode.formats.registry import read_kept_problem
 from gpnode.results.diagnostics.verdict import Verdict
 from gpnode.results.posterior import Posterior
 
@@ -67,7 +68,7 @@ def add_commands(commands: Any) -> None:
 
 def load_run(folder: Path) -> tuple[Posterior, ProblemFile]:
     """The posterior in a directory of results, with its model; of a run that has not ended, the draws so far."""
-    problem = read_problem(folder / "problem.toml")
+    problem = read_kept_problem(folder)
     if not (folder / "posterior.nc").exists() and (folder / CHECKPOINT).exists():
         return open_checkpoint(folder / CHECKPOINT, problem.model, problem.data), problem
     return Posterior.load(folder / "posterior.nc", problem.model), problem

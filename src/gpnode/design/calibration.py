@@ -18,9 +18,9 @@ from jax.scipy.special import gammaincc
 from gpnode.data.observations import Observations
 from gpnode.design.simulation import Simulation, simulate, with_units_of
 from gpnode.errors import ModelError
-from gpnode.fitting.assembly import Method
 from gpnode.fitting.many import FitTask, fit_many
 from gpnode.inference.running.executors import ExecutorChoice
+from gpnode.inference.samplers.base import Method
 from gpnode.inference.samplers.lifted.sampler import Lifted
 from gpnode.inference.stopping.statistics import bulk_ess
 from gpnode.model.model import Model

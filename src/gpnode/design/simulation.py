@@ -130,13 +130,11 @@ def _draw_one(problem: Problem, key: Array, new_times: Array) -> _Drawn:
     values = {n: v for b, k in zip(problem.blocks, block_keys, strict=True) for n, v in b.draw(k).items()}
     unconstrained = problem.layout.unconstrain(values)
     values = problem.constrain(unconstrained)
-    scale, solver = problem.scaling.state_scale, problem.solver.controlled(_STEP_ERROR)
-    x0 = problem.initial.values(values) / scale
-    params = {n: values[n] for n in problem.dynamics.parameter_names}
-    field = problem.dynamics.vector_field
-    solved = [solver.solve(field, params, x, ts) for x, ts in zip(x0, problem.nodes, strict=True)]
+    scale = problem.scaling.state_scale
+    exact = problem.with_solver(problem.solver.controlled(_STEP_ERROR))
+    solved = [exact.solve_path(values, r, ts) for r, ts in enumerate(problem.nodes)]
     status = jnp.max(jnp.stack([s.status for s in solved]))
-    states = _states_at(problem, lambda ts: solver.solve(field, params, x0[0], ts), new_times)
+    states = _states_at(problem, lambda ts: exact.solve_path(values, 0, ts), new_times)
     measured = []
     for i, block in enumerate(problem.measured):
         observable = problem.observables[block.observable]

@@ -10,13 +10,13 @@ from typing import Any
 
 from gpnode._threads import one_blas_thread
 from gpnode.data.observations import Observations
-from gpnode.fitting.assembly import Method
 from gpnode.fitting.single import default_method, run_fit
-from gpnode.inference.running.chains import Chain, Sampler
+from gpnode.inference.running.chains import Chain
 from gpnode.inference.running.executors import ExecutorChoice, Serial, Task, Workers, work_off
 from gpnode.inference.running.interrupts import noted
 from gpnode.inference.running.progress import Display
 from gpnode.inference.running.transport import Sendable
+from gpnode.inference.samplers.base import Method, Sampler
 from gpnode.model.model import Model
 from gpnode.results.posterior import Posterior
 
@@ -134,9 +134,7 @@ class _Quiet(Display):
     def say(self, what: str) -> None:
         self._halt.check()
 
-    def chains(
-        self, chains: list[Chain], settings: Sampler, draws: int, inactive: frozenset[int] = frozenset()
-    ) -> None:
+    def chains(self, chains: list[Chain], sampler: Sampler, draws: int, inactive: frozenset[int] = frozenset()) -> None:
         self._halt.check()
 
 

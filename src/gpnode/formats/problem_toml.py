@@ -2,54 +2,66 @@
 
 from __future__ import annotations
 
-import ast
 import datetime
-import json
+import inspect
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from gpnode._files import write_text
+import tomli_w
+
+from gpnode._files import copy_file, write_text
 from gpnode.data.observations import Observations
-from gpnode.errors import DataError, ModelError
+from gpnode.errors import ModelError
+from gpnode.formats.base import Format, ProblemFile
 from gpnode.formats.formula import Formula, parse, parse_equations
-from gpnode.inference.samplers.laplace import Laplace
-from gpnode.inference.samplers.lifted.sampler import Lifted
-from gpnode.inference.samplers.nuts import NUTS
-from gpnode.model import priors
+from gpnode.formats.toml_values import (
+    choose,
+    entries_of,
+    list_of,
+    number_of,
+    read_prior,
+    read_text,
+    refuse_large,
+    refuse_unknown,
+    section_of,
+    texts_of,
+)
+from gpnode.inference.samplers.base import Method
+from gpnode.inference.samplers.registry import METHODS
 from gpnode.model.dynamics import Dictionary, Dynamics, KnownForm, Named, Sum, polynomial, term
 from gpnode.model.model import Around, Model
-from gpnode.model.observation import kernels
-from gpnode.model.observation.noise import Noise
-from gpnode.model.observation.transforms import Identity, Log
-from gpnode.solvers import Adaptive, Stiff
+from gpnode.model.observation.kernels import KERNELS
+from gpnode.model.observation.noise import NOISES, Noise, NoiseModel
+from gpnode.model.observation.transforms import TRANSFORMS, Identity
+from gpnode.model.priors.sparsity import COEFFICIENT_PRIORS, CoefficientPrior, FinnishHorseshoe
+from gpnode.solvers import SOLVERS
 
 LARGEST_FILE = 200_000_000  # bytes of a table of measurements
 _LARGEST_PROBLEM = 1_000_000
 _MOST_TERMS = 2000
-_PRIORS = {
-    name: getattr(priors, name)
-    for name in ("Normal", "LogNormal", "HalfNormal", "Uniform", "Exponential", "Gamma", "InverseGamma")
-}
-_KERNELS = {name: getattr(kernels, name) for name in ("SquaredExponential", "Matern12", "Matern32", "Matern52")}
-_METHODS = {"lifted": Lifted, "nuts": NUTS, "laplace": Laplace}
-_TRANSFORMS = {"none": Identity, "log": Log}
 _SECTIONS = ("data", "model", "parameters", "initial", "kernel", "noise", "transform", "sampler")
 
 
-@dataclass(frozen=True)
-class ProblemFile:
-    """What a file asks for. ``content`` is the file as read, to be kept with the results."""
+class ProblemToml(Format):
+    """``problem.toml`` beside a table of measurements."""
 
-    data: Observations
-    model: Model
-    method: Lifted | NUTS | Laplace | None
-    seed: int
-    content: dict[str, Any]
-    data_file: Path
+    name: ClassVar[str] = "toml"
+    suffixes: ClassVar[tuple[str, ...]] = (".toml",)
+
+    def read(self, path: Path) -> ProblemFile:
+        return read_problem(path)
+
+    def write(self, problem: ProblemFile, folder: Path) -> None:
+        assert problem.data_file is not None
+        table = folder / problem.data_file.name
+        if table.resolve() != problem.data_file.resolve():
+            copy_file(problem.data_file, table)
+        content = dict(problem.content)
+        content["data"] = {**content["data"], "file": table.name}
+        write_problem(content, folder / "problem.toml")
 
 
 def read_problem(path: str | Path, content: dict[str, Any] | None = None) -> ProblemFile:
@@ -57,59 +69,41 @@ def read_problem(path: str | Path, content: dict[str, Any] | None = None) -> Pro
     file = Path(path)
     if content is None:
         try:
-            content = tomllib.loads(_read_text(file, _LARGEST_PROBLEM))
+            content = tomllib.loads(read_text(file, _LARGEST_PROBLEM))
         except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise ModelError(f"{file} is not a TOML file: {str(error)[:200]}") from None
-    _only(content, _SECTIONS, "the file")
-    sections = {name: _section(content, name) for name in _SECTIONS}
+    refuse_unknown(content, _SECTIONS, "the file")
+    sections = {name: section_of(content, name) for name in _SECTIONS}
     data = read_data(file.parent, sections["data"])
     model = read_model(data, sections)
     sampler = dict(sections["sampler"])
     seed = sampler.pop("seed", 0)
     if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**32:
         raise ModelError(f"[sampler] seed must be a whole number from 0 up; got {seed!r:.80}.")
-    return ProblemFile(data, model, _method(sampler), seed, content, file.parent / sections["data"]["file"])
+    table = file.parent / sections["data"]["file"]
+    return ProblemFile(data, model, ProblemToml(), _method(sampler), seed, content, table)
 
 
 def write_problem(content: Mapping[str, Any], path: Path) -> None:
     """Write sections as a TOML file that :func:`read_problem` reads back to the same content."""
-    lines: list[str] = []
-    for section, entries in content.items():
-        lines += [f"[{section}]", *(f"{_key(name)} = {_toml(value)}" for name, value in entries.items()), ""]
-    write_text(path, "\n".join(lines))
-
-
-def _key(name: str) -> str:
-    return name if name.isascii() and name.replace("_", "").replace("-", "").isalnum() else _toml(name)
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_key(str(k))} = {_toml(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(_toml(v) for v in value) + "]"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, float | int):
-        return repr(value)
-    return f"{value.isoformat()}"  # dates and times, the only other things TOML has
+    write_text(path, tomli_w.dumps(content))
 
 
 def read_data(folder: Path, section: Mapping[str, Any]) -> Observations:
     """The table of measurements that ``[data]`` names."""
     if "trajectory" in section:  # the old name
         section = {"experiment" if k == "trajectory" else k: v for k, v in section.items()}
-    _only(section, ("file", "time", "variables", "variable", "value", "experiment", "start", "time_unit"), "[data]")
+    refuse_unknown(
+        section, ("file", "time", "variables", "variable", "value", "experiment", "start", "time_unit"), "[data]"
+    )
     if not isinstance(section.get("file"), str):
         raise ModelError('[data] needs file = "measurements.csv".')
     file = folder / section["file"]
-    _read_size(file, LARGEST_FILE)
+    refuse_large(file, LARGEST_FILE)
     for name in ("time", "variable", "value", "experiment", "time_unit"):
         if not isinstance(section.get(name, ""), str):
             raise ModelError(f"[data] {name} must be a text; got {section[name]!r:.80}.")
-    _texts(section.get("variables", []), "[data] variables")
+    texts_of(section.get("variables", []), "[data] variables")
     given = {k: v for k, v in section.items() if k != "file"}
     if "start" in section:
         given["start"] = _start(section["start"])
@@ -122,15 +116,27 @@ def _start(value: Any) -> Any:
         return {str(run): _start(own) for run, own in value.items()}
     if isinstance(value, str | datetime.date):
         return str(value)
-    return _number(value, "[data] start")
+    return number_of(value, "[data] start")
 
 
 def read_model(data: Observations, sections: Mapping[str, Mapping[str, Any]]) -> Model:
     """The model of ``[model]``, ``[parameters]``, ``[initial]``, ``[kernel]``, ``[noise]`` and ``[transform]``."""
     given, parameters = sections["model"], sections["parameters"]
-    _only(
+    refuse_unknown(
         given,
-        ("equations", "states", "degree", "cross", "constant", "terms", "forbidden", "fixed", "solver", "scales"),
+        (
+            "equations",
+            "states",
+            "degree",
+            "cross",
+            "constant",
+            "terms",
+            "forbidden",
+            "fixed",
+            "prior",
+            "solver",
+            "scales",
+        ),
         "[model]",
     )
     parts: dict[str, Dynamics] = {}
@@ -139,7 +145,7 @@ def read_model(data: Observations, sections: Mapping[str, Mapping[str, Any]]) ->
     elif parameters:
         raise ModelError("[parameters] are for equations; this problem has none.")
     if "equations" not in given or any(k in given for k in ("degree", "terms")):
-        states = tuple(_texts(given.get("states", list(data.variables)), "[model] states"))
+        states = tuple(texts_of(given.get("states", list(data.variables)), "[model] states"))
         if "known" in parts:
             states = tuple(s for s in parts["known"].states if s in states or "states" not in given)
         parts["free"] = _dictionary(states, given)
@@ -152,36 +158,15 @@ def read_model(data: Observations, sections: Mapping[str, Mapping[str, Any]]) ->
         noise=_noise(sections["noise"]),
         transform=_transform(sections["transform"]),
         solver=_solver(given.get("solver", "auto")),
-        scales={str(s): _number(v, f"[model] scales {s}") for s, v in _mapping(given.get("scales", {}), "scales")},
+        scales={str(s): number_of(v, f"[model] scales {s}") for s, v in entries_of(given.get("scales", {}), "scales")},
     )
-
-
-def read_prior(text: Any, where: str) -> Any:
-    """A number, or a prior such as ``"LogNormal(0, 1)"``."""
-    if isinstance(text, int | float) and not isinstance(text, bool):
-        return _number(text, where)
-    if not isinstance(text, str) or len(text) > 200:
-        raise ModelError(f'{where} must be a number or a prior such as "LogNormal(0, 1)"; got {text!r:.80}.')
-    try:
-        call = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        call = None
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.func.id not in _PRIORS:
-        raise ModelError(f"{where} must be a number or one of {', '.join(_PRIORS)} with numbers; got {text!r}.")
-    try:
-        args = [float(ast.literal_eval(a)) for a in call.args]
-        named = {str(k.arg): float(ast.literal_eval(k.value)) for k in call.keywords}
-        _PRIORS[call.func.id](*args, **named, validate_args=True)
-    except (TypeError, ValueError, SyntaxError, RecursionError, MemoryError) as error:
-        raise ModelError(f"{where}: {text!r} is not a prior: {str(error).splitlines()[0][:150]}") from None
-    return _PRIORS[call.func.id](*args, **named)
 
 
 # -- parts -----------------------------------------------------------------------------------
 
 
 def _known_form(lines: Any, parameters: Mapping[str, Any]) -> KnownForm:
-    formulas = parse_equations(_texts(lines, "[model] equations"))
+    formulas = parse_equations(texts_of(lines, "[model] equations"))
     given = {str(n): read_prior(v, f"[parameters] {n}") for n, v in parameters.items()}
     known = {*formulas, *given, "t"}
     for state, formula in formulas.items():
@@ -212,20 +197,23 @@ def _dictionary(states: tuple[str, ...], given: Mapping[str, Any]) -> Dictionary
     if not isinstance(constant, bool):
         raise ModelError(f"[model] constant must be true or false; got {constant!r:.80}.")
     library = polynomial(max(degree, 1), cross=cross, constant=constant)
-    for text in _texts(given.get("terms", []), "[model] terms"):
+    for text in texts_of(given.get("terms", []), "[model] terms"):
         formula = parse(text)
         for name in sorted(formula.names - set(states)):
             raise ModelError(f"the term {text!r} uses {name!r}, which is not a state.")
         library = library + term(text, partial(_term_value, formula))
-    forbidden = [tuple(_texts(pair, "[model] forbidden")) for pair in _list(given.get("forbidden", []), "forbidden")]
+    forbidden = [
+        tuple(texts_of(pair, "[model] forbidden")) for pair in list_of(given.get("forbidden", []), "forbidden")
+    ]
     if any(len(pair) != 2 for pair in forbidden):
         raise ModelError('[model] forbidden must be pairs such as ["hare", "1"].')
     fixed = {}
-    for entry in _list(given.get("fixed", []), "fixed"):
+    for entry in list_of(given.get("fixed", []), "fixed"):
         if not isinstance(entry, list) or len(entry) != 3:
             raise ModelError('[model] fixed must be triples such as ["hare", "hare", 0.5].')
-        fixed[str(entry[0]), str(entry[1])] = _number(entry[2], "[model] fixed")
-    return Dictionary(states, library, forbidden=forbidden, fixed=fixed)  # type: ignore[arg-type]
+        fixed[str(entry[0]), str(entry[1])] = number_of(entry[2], "[model] fixed")
+    prior = _coefficient_prior(given.get("prior"))
+    return Dictionary(states, library, prior=prior, forbidden=forbidden, fixed=fixed)  # type: ignore[arg-type]
 
 
 def _term_value(formula: Formula, x: Named) -> Any:
@@ -241,103 +229,68 @@ def _initial(value: Any, where: str) -> Any:
 
 
 def _kernel(section: Mapping[str, Any]) -> Any:
-    _only(section, ("kind", "variance", "length_scale"), "[kernel]")
-    kind = _choice(section.get("kind", "SquaredExponential"), {"none": None, **_KERNELS}, "[kernel] kind")
-    given = {k: read_prior(v, f"[kernel] {k}") for k, v in section.items() if k != "kind"}
-    return None if kind is None else kind(**given)
+    kind = choose(section.get("kind", "SquaredExponential"), {"none": None, **KERNELS}, "[kernel] kind")
+    if kind is None:
+        refuse_unknown(section, ("kind",), "[kernel] without a kernel")
+        return None
+    hyper = {k: v for k, v in section.items() if k != "kind"}
+    refuse_unknown(hyper, _settings_of(kind), f"[kernel] of kind {kind.name}")
+    return kind(**{k: _setting(v, f"[kernel] {k}") for k, v in hyper.items()})
 
 
-def _noise(section: Mapping[str, Any]) -> Noise:
-    _only(section, ("std", "var", "relative"), "[noise]")
-    relative = section.get("relative", True)
-    if not isinstance(relative, bool):
-        raise ModelError(f"[noise] relative must be true or false; got {relative!r:.80}.")
-    given = {k: read_prior(v, f"[noise] {k}") for k, v in section.items() if k != "relative"}
-    return Noise(relative=relative, **given)
+def _noise(section: Mapping[str, Any]) -> NoiseModel:
+    kind = choose(section.get("kind", Noise.name), NOISES, "[noise] kind")
+    settings = {k: v for k, v in section.items() if k != "kind"}
+    refuse_unknown(settings, _settings_of(kind), "[noise]")
+    if not isinstance(settings.get("relative", True), bool):
+        raise ModelError(f"[noise] relative must be true or false; got {settings['relative']!r:.80}.")
+    return kind(**{k: _setting(v, f"[noise] {k}") for k, v in settings.items()})
+
+
+def _coefficient_prior(value: Any) -> CoefficientPrior | None:
+    """``"horseshoe"``, or a table with its ``kind`` and settings."""
+    if value is None:
+        return None
+    section = value if isinstance(value, Mapping) else {"kind": value}
+    kind = choose(section.get("kind", FinnishHorseshoe.name), COEFFICIENT_PRIORS, "[model] prior")
+    settings = {k: v for k, v in section.items() if k != "kind"}
+    refuse_unknown(settings, _settings_of(kind), f"[model] prior of kind {kind.name}")
+    return kind(**{k: _setting(v, f"[model] prior {k}") for k, v in settings.items()})
+
+
+def _setting(value: Any, where: str) -> Any:
+    """True or false, a number, or a prior."""
+    return value if isinstance(value, bool) else read_prior(value, where)
+
+
+def _settings_of(kind: type) -> tuple[str, ...]:
+    """Names of what the constructor of a kind takes."""
+    return tuple(inspect.signature(kind).parameters)
 
 
 def _transform(section: Mapping[str, Any]) -> Any:
     """``kind`` for all variables, or one for each by its name."""
-    found = {name: _choice(kind, _TRANSFORMS, f"[transform] {name}")() for name, kind in section.items()}
-    if "kind" in found:
-        _only(section, ("kind",), "[transform]")
-        return found["kind"]
-    return found or Identity()
+    transforms = {name: choose(kind, TRANSFORMS, f"[transform] {name}")() for name, kind in section.items()}
+    if "kind" in transforms:
+        refuse_unknown(section, ("kind",), "[transform]")
+        return transforms["kind"]
+    return transforms or Identity()
 
 
 def _solver(kind: Any) -> Any:
-    return _choice(kind, {"auto": None, "adaptive": Adaptive(), "stiff": Stiff()}, "[model] solver")
+    if kind == "auto":
+        return None
+    return choose(kind, {"auto": None, **SOLVERS}, "[model] solver")()
 
 
-def _method(section: dict[str, Any]) -> Lifted | NUTS | Laplace | None:
+def _method(section: dict[str, Any]) -> Method | None:
     name = section.pop("method", None)
     if name is None and not section:
         return None
-    kind = _choice("lifted" if name is None else name, _METHODS, "[sampler] method")
+    kind = choose("lifted" if name is None else name, METHODS, "[sampler] method")
     for setting, value in section.items():
-        _number(value, f"[sampler] {setting}")
+        number_of(value, f"[sampler] {setting}")
     try:
         return kind(**section)
     except (TypeError, ValueError) as error:
         raise ModelError(f"[sampler] {error}") from None
-
-
-# -- checks ------------------------------------------------------------------------------------
-
-
-def _section(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = content.get(name, {})
-    if not isinstance(found, Mapping):
-        raise ModelError(f"[{name}] must be a section; got {found!r:.80}.")
-    return found
-
-
-def _only(section: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
-    for name in section:
-        if name not in known:
-            raise ModelError(f"{where} has {name!r:.80}; it may have {', '.join(known)}.")
-
-
-def _choice(value: Any, among: Mapping[str, Any], where: str) -> Any:
-    if not isinstance(value, str) or value not in among:
-        raise ModelError(f"{where} must be one of {', '.join(among)}; got {value!r:.80}.")
-    return among[value]
-
-
-def _texts(value: Any, where: str) -> list[str]:
-    if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
-        raise ModelError(f"{where} must be a list of texts; got {value!r:.80}.")
-    return value
-
-
-def _list(value: Any, where: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise ModelError(f"[model] {where} must be a list; got {value!r:.80}.")
-    return value
-
-
-def _mapping(value: Any, where: str) -> list[tuple[str, Any]]:
-    if not isinstance(value, Mapping):
-        raise ModelError(f"[model] {where} must be a table; got {value!r:.80}.")
-    return list(value.items())
-
-
-def _number(value: Any, where: str) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or value != value or abs(value) == float("inf"):
-        raise ModelError(f"{where} must be a finite number; got {value!r:.80}.")
-    return float(value)
-
-
-def _read_size(file: Path, most: int) -> None:
-    if not file.is_file():
-        raise DataError(f"there is no file {file}.")
-    if file.stat().st_size > most:
-        raise DataError(f"{file} has {file.stat().st_size} bytes; at most {most} are read.")
-
-
-def _read_text(file: Path, most: int) -> str:
-    _read_size(file, most)
-    try:
-        return file.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise DataError(f"{file} is not text in UTF-8.") from None

@@ -11,9 +11,10 @@ import numpyro.distributions as dist
 
 from gpnode.errors import ModelError
 from gpnode.model.dynamics import Dynamics
-from gpnode.model.observation.kernels import Kernel, SquaredExponential, describe_hyper
-from gpnode.model.observation.noise import Noise
+from gpnode.model.observation.kernels import Kernel, SquaredExponential
+from gpnode.model.observation.noise import Noise, NoiseModel
 from gpnode.model.observation.transforms import Identity, Transform
+from gpnode.model.priors.distributions import describe_hyper
 from gpnode.solvers import Solver
 
 Spec = TypeVar("Spec")
@@ -61,7 +62,7 @@ class Model:
     dynamics: Dynamics
     initial: Mapping[str, Any] = field(default_factory=dict)
     kernel: Kernel | Mapping[str, Kernel | None] | None = field(default_factory=SquaredExponential)
-    noise: Noise | Mapping[str, Noise] = field(default_factory=Noise)
+    noise: NoiseModel | Mapping[str, NoiseModel] = field(default_factory=Noise)
     transform: Transform | Mapping[str, Transform] = field(default_factory=Identity)
     solver: Solver | None = None
     scales: Mapping[str, float] = field(default_factory=dict)
@@ -78,7 +79,7 @@ class Model:
                     )
         for what, kind, example in (
             ("kernel", Kernel, "kernels.Matern32()"),
-            ("noise", Noise, "Noise(std=0.1)"),
+            ("noise", NoiseModel, "Noise(std=0.1)"),
             ("transform", Transform, "Log()"),
         ):
             given = getattr(self, what)
@@ -100,7 +101,7 @@ class Model:
     def kernel_of(self, variable: str) -> Kernel | None:
         return _pick(self.kernel, variable, SquaredExponential())
 
-    def noise_of(self, variable: str) -> Noise:
+    def noise_of(self, variable: str) -> NoiseModel:
         return _pick(self.noise, variable, Noise())
 
     def transform_of(self, variable: str) -> Transform:

@@ -21,21 +21,24 @@ from gpnode.data.scaling import Scaling
 from gpnode.errors import DataError, ModelError
 from gpnode.model.dynamics import BoundDynamics
 from gpnode.model.model import Around, Model
-from gpnode.model.observation.transforms import Log
 from gpnode.model.priors.distributions import centre_and_width
 from gpnode.model.priors.ordering import sort_numbers
 from gpnode.model.priors.parameters import Independent
 from gpnode.problem.density import InitialStates, Problem
+from gpnode.problem.grid import with_steps
 from gpnode.problem.observables import Measurements, Observable
 from gpnode.problem.smoothing import characteristic_time, smooth
 from gpnode.solvers import FixedGrid, Native, NativeStiff, Solver, Stiff, unsupported
 
 
-def bind(model: Model, data: Observations) -> Problem:
-    """The posterior of ``model`` given ``data``, on a first grid (:meth:`Problem.with_steps_for` refines it)."""
+def bind(model: Model, data: Observations, *, scaling: Scaling | None = None) -> Problem:
+    """The posterior of ``model`` given ``data``, on a first grid, which :mod:`gpnode.problem.grid` refines.
+
+    Scales come from the data, unless those of an earlier look at them are given as ``scaling``.
+    """
     require_float64()
     _check_names(model, data)
-    scaling = _scaling(model, data)
+    scaling = _scaling(model, data) if scaling is None else scaling
     observables = tuple(_observable(model, variable, scaling) for variable in data.variables)
     measured_times = _solver_times(data, scaling)
     dynamics = model.dynamics.bind(model.states, scaling, data.size, "")
@@ -57,7 +60,7 @@ def bind(model: Model, data: Observations) -> Problem:
             raise ModelError(f"{name!r} cannot name a parameter: it must not contain '/' or be chain or draw.")
         if names.count(name) > 1:
             raise ModelError(f"two parameters are named {name!r}. Rename one of them, or a state.")
-    return sort_numbers(problem).with_steps()
+    return with_steps(sort_numbers(problem))
 
 
 def _fastest_solver(wanted: Solver | None, dynamics: BoundDynamics, states: int) -> Solver:
@@ -138,15 +141,15 @@ def _check_names(model: Model, data: Observations) -> None:
                 f"state {state!r} has no data and no initial value. "
                 f"Give one: initial={{{state!r}: 1.0}}, or a prior such as LogNormal(0.0, 1.0)."
             )
-    for variable in data.variables:
-        if isinstance(model.transform_of(variable), Log):
-            for s in data.of(variable):
-                if (s.values <= 0).any():
-                    i = int(np.argmax(s.values <= 0))
-                    raise DataError(
-                        f"{variable!r} is {s.values[i]:g} at time {s.times[i]:g}, which has no logarithm. "
-                        "Use the identity transform for it, or treat the value as missing."
-                    )
+    for series in data.series:
+        transform = model.transform_of(series.variable)
+        outside = ~np.asarray(transform.inside(jnp.asarray(series.values)))
+        if outside.any():
+            i = int(np.argmax(outside))
+            raise DataError(
+                f"{series.variable!r} is {series.values[i]:g} at time {series.times[i]:g}, which has no "
+                f"{transform.domain}. Use the identity transform for it, or treat the value as missing."
+            )
 
 
 def _scaling(model: Model, data: Observations) -> Scaling:
@@ -274,6 +277,4 @@ def _initial_of(model: Model, data: Observations, state: str, experiment: str) -
     if not series:
         raise ModelError(f"state {state!r} has no data to put its initial value around. Give a number or a prior.")
     first = float(series[0].values[0])
-    if isinstance(model.transform_of(state), Log):
-        return dist.LogNormal(np.log(first), given.width)
-    return dist.Normal(first, given.width * float(data.values_of(state).std()))
+    return model.transform_of(state).around(first, given.width, float(data.values_of(state).std()))

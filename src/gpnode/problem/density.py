@@ -9,21 +9,15 @@ import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from gpnode._config import compiled_for_few_calls
 from gpnode.data.scaling import Scaling
 from gpnode.model.dynamics import BoundDynamics
 from gpnode.model.priors.parameters import Block, Independent, Values
 from gpnode.problem.covariance import DENSE_LIMIT
 from gpnode.problem.layout import Layout
 from gpnode.problem.observables import Measurements, Observable
-from gpnode.solvers import Native, NativeStiff, Solution, Solver, Status, local_errors, refine, solve_with_gradient
+from gpnode.solvers import Native, NativeStiff, Solution, Solver, Status, solve_with_gradient
 
-# Largest embedded error of one step, in scaled units where states are of order one.
-STEP_TOLERANCE = 1e-5
 _TIGHT = 1e-9
-_SHORTEST_STEPS = 1000.0  # at most this many steps in a characteristic time
-_MOST_STEPS = 20_000  # in a experiment
-_NODE_QUANTUM, _TRIED_QUANTUM = 16, 256  # grids come in multiples of this, so that similar data share compiled code
 
 
 class InitialStates(eqx.Module):
@@ -81,6 +75,18 @@ class Problem(eqx.Module):
         return (*self.dynamics.parameter_names, *(name for _, _, name in self.initial.unknown))
 
     @property
+    def path_positions(self) -> np.ndarray:
+        """Where the parameters of :attr:`path_names` lie in the unconstrained vector."""
+        slices = self.layout.slices()
+        moving = [np.arange(slices[name].start, slices[name].stop) for name in self.path_names]
+        return np.concatenate([np.zeros(0, dtype=int), *moving])
+
+    @property
+    def hyper_positions(self) -> np.ndarray:
+        """Where everything else lies: hyperparameters of process and noise, and scales of priors."""
+        return np.setdiff1d(np.arange(self.size), self.path_positions)
+
+    @property
     def hyper_block(self) -> Independent:
         """Gaussian-process and noise parameters."""
         return Independent({n: prior for observable in self.observables for n, prior in observable.priors().items()})
@@ -135,7 +141,7 @@ class Problem(eqx.Module):
 
     def solve(self, values: Values) -> Solution:
         """Scaled paths (experiments, nodes, states), one status and step count per experiment."""
-        x0, params = self._start_and_params(values)
+        x0, params = self.start_and_params(values)
 
         def one(x0: Array, ts: Array) -> Solution:
             return solve_with_gradient(
@@ -144,10 +150,21 @@ class Problem(eqx.Module):
 
         return jax.vmap(one)(x0, self.nodes)
 
-    def _start_and_params(self, values: Values) -> tuple[Array, Values]:
+    def start_and_params(self, values: Values) -> tuple[Array, Values]:
         """Scaled initial states (experiments, states), and what the vector field needs."""
         x0 = self.initial.values(values) / self.scaling.state_scale
         return x0, {name: values[name] for name in self.dynamics.parameter_names}
+
+    def solve_path(self, values: Values, experiment: int, ts: Array, initial: Array | None = None) -> Solution:
+        """The scaled path of one experiment at solver times ``ts`` (n,), the first of which is its start.
+
+        It starts from its own initial values, or from ``initial`` (states,) in user units where these are not NaN.
+        """
+        x0, params = self.start_and_params(values)
+        start = x0[experiment]
+        if initial is not None:
+            start = jnp.where(jnp.isnan(initial), start, initial / self.scaling.state_scale)
+        return self.solver.solve(self.dynamics.vector_field, params, start, ts)
 
     def horizon(self, fraction: Array) -> Array:
         """Solver time (experiments, 1) at which each experiment has run through ``fraction`` of its length."""
@@ -156,13 +173,13 @@ class Problem(eqx.Module):
 
     def solve_until(self, values: Values, fraction: Array) -> Solution:
         """As :meth:`solve`, but paths stand still after ``fraction`` of their length, and derivatives run forward."""
-        x0, params = self._start_and_params(values)
+        x0, params = self.start_and_params(values)
         ts = jnp.minimum(self.nodes, self.horizon(fraction))
         return jax.vmap(lambda x, t: self.solver.solve(self.dynamics.vector_field, params, x, t))(x0, ts)
 
     def path_inputs(self, values: Values) -> Array:
         """What each experiment's path depends on (experiments, columns): parameters, then free initial values."""
-        x0, params = self._start_and_params(values)
+        x0, params = self.start_and_params(values)
         flat, _ = ravel_pytree(params)
         free = jnp.asarray(self.initial.free_states, dtype=int)
         return jnp.concatenate([jnp.broadcast_to(flat, (len(x0), flat.size)), x0[:, free]], axis=1)
@@ -172,7 +189,7 @@ class Problem(eqx.Module):
 
         With a ``guess`` (experiments, nodes, states), paths one step nearer to them.
         """
-        x0, params = self._start_and_params(values)
+        x0, params = self.start_and_params(values)
 
         def one(x0: Array, ts: Array, guess: Array | None) -> tuple[Solution, Array]:
             free = self.initial.free_states
@@ -182,7 +199,7 @@ class Problem(eqx.Module):
 
     def steer(self, values: Values, xs: Array, jacobian: Array, weights: Array) -> Array:
         """About the gradient (experiments, columns) of sum(weights * jacobian) by :meth:`path_inputs`; may be zero."""
-        _, params = self._start_and_params(values)
+        _, params = self.start_and_params(values)
 
         def one(ts: Array, xs: Array, jacobian: Array, weights: Array) -> Array:
             free = self.initial.free_states
@@ -242,42 +259,7 @@ class Problem(eqx.Module):
         (value, status), gradient = jax.value_and_grad(self.log_density, has_aux=True)(unconstrained)
         return value, jnp.where(jnp.isfinite(gradient) & (status == Status.OK), gradient, 0.0), status
 
-    # -- the grid of a fixed-grid solver --------------------------------------------------
-
-    def with_steps(self, counts: np.ndarray | None = None) -> Problem:
-        """The same problem on a grid with ``counts`` (experiments, intervals) steps between measurements.
-
-        Without ``counts``, eight steps in a characteristic time.
-        """
-        if not self.solver.follows_grid:
-            return self
-        measured = np.asarray(self.measured_times)
-        gaps = np.diff(measured, axis=1)
-        if counts is None:
-            counts = np.maximum(1, np.ceil(8.0 * gaps - 1e-9))
-        counts = np.where(gaps > 0, counts, 0).astype(int)
-        total = -(-int(counts.sum(axis=1).max()) // _NODE_QUANTUM) * _NODE_QUANTUM
-        nodes, positions = zip(*(_lay_nodes(t, c, total) for t, c in zip(measured, counts, strict=True)), strict=True)
-        blocks = tuple(
-            eqx.tree_at(lambda b: b.rows, block, jnp.asarray(positions[block.experiment][rows]))
-            for block, rows in zip(self.measured, self._measured_rows(), strict=True)
-        )
-        return eqx.tree_at(lambda p: (p.nodes, p.measured), self, (jnp.asarray(np.stack(nodes)), blocks))
-
-    def with_steps_for(self, unconstrained: Array, tolerance: float = STEP_TOLERANCE) -> Problem:
-        """The same problem on a grid fine enough for the path at ``unconstrained`` (size,), or at several (n, size)."""
-        if not self.solver.follows_grid:
-            return self
-        problem = self
-        for _ in range(3):
-            errors, counts = problem._errors_by_interval(unconstrained)
-            if np.isfinite(errors).all() and errors.max() <= tolerance and problem is not self:
-                break
-            # Where the field jumps, no number of steps is enough; the check of draws after sampling tells.
-            most = np.maximum(1, np.ceil(_SHORTEST_STEPS * np.diff(np.asarray(self.measured_times), axis=1)))
-            wanted = np.minimum(refine(counts, errors, tolerance), most)
-            problem = self.with_steps(np.ceil(wanted * min(1.0, _MOST_STEPS / wanted.sum(axis=1).max())))
-        return problem.with_solver(problem.solver.at_tolerance(tolerance))
+    # -- other solves of the same problem -----------------------------------------------------
 
     def tightly_solved(self) -> Problem:
         """The same problem solved with error control far below anything that matters."""
@@ -286,71 +268,3 @@ class Problem(eqx.Module):
     def with_solver(self, solver: Solver) -> Problem:
         """The same problem solved by another backend."""
         return eqx.tree_at(lambda p: p.solver, self, solver)
-
-    def step_error(self, unconstrained: Array) -> float:
-        """Largest embedded error of a step at ``unconstrained``; zero for solvers that control it themselves."""
-        if not self.solver.follows_grid:
-            return 0.0
-        errors, _ = self._errors_by_interval(unconstrained)
-        return float(errors.max())
-
-    def _errors_by_interval(self, unconstrained: Array) -> tuple[np.ndarray, np.ndarray]:
-        """Largest step error and number of steps in each interval between measurements.
-
-        Of several points, those nine tenths of them do not exceed.
-        """
-        steps = self.nodes.shape[1] - 1
-        # Steps without length at the end: grids that are tried one after the other share compiled code.
-        nodes = np.pad(np.asarray(self.nodes), ((0, 0), (0, -steps % _TRIED_QUANTUM)), mode="edge")
-        padded = eqx.tree_at(lambda p: p.nodes, self, jnp.asarray(nodes))
-        found = np.stack([_step_errors(padded, point) for point in jnp.atleast_2d(unconstrained)])[..., :steps]
-        step_errors = np.quantile(np.where(np.isnan(found), np.inf, found), 0.9, axis=0, method="lower")
-        errors = np.zeros(self.measured_times[:, 1:].shape)
-        for r, (interval, moved) in enumerate(self._intervals()):
-            np.maximum.at(errors[r], interval[moved], step_errors[r][moved])
-        return errors, self._counts()
-
-    def _counts(self) -> np.ndarray:
-        """Number of steps (experiments, intervals) in each interval between measurements, at least one."""
-        last = self.measured_times.shape[1] - 1
-        return np.stack([np.maximum(1, np.bincount(i[moved], minlength=last)) for i, moved in self._intervals()])
-
-    def _intervals(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """For each experiment the interval each step belongs to (steps,), and whether the step has a length."""
-        found = []
-        for times, grid in zip(np.asarray(self.measured_times), np.asarray(self.nodes), strict=True):
-            interval = np.clip(np.searchsorted(times, grid[:-1], side="right") - 1, 0, times.size - 2)
-            found.append((interval, np.diff(grid) > 0))
-        return found
-
-    def _measured_rows(self) -> list[np.ndarray]:
-        """Positions of each block's data among ``measured_times``."""
-        nodes, measured = np.asarray(self.nodes), np.asarray(self.measured_times)
-        return [
-            np.searchsorted(measured[block.experiment], nodes[block.experiment][np.asarray(block.rows)])
-            for block in self.measured
-        ]
-
-
-def _lay_nodes(times: np.ndarray, counts: np.ndarray, total: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes with ``counts`` steps per interval, filled up to ``total`` steps, and where ``times`` lie."""
-    counts = counts.copy()
-    gaps = np.diff(times)
-    while counts.sum() < total:  # spend the spare steps where steps are longest
-        spare = total - counts.sum()
-        longest = np.argsort(-gaps / np.maximum(counts, 1), kind="stable")[:spare]
-        counts[longest[gaps[longest] > 0]] += 1
-    pieces = [t0 + (t1 - t0) * np.arange(n) / n for t0, t1, n in zip(times[:-1], times[1:], counts, strict=True) if n]
-    return np.concatenate([*pieces, times[-1:]]), np.concatenate([[0], np.cumsum(counts)])
-
-
-@compiled_for_few_calls
-def _step_errors(problem: Problem, unconstrained: Array) -> Array:
-    """Of each step (experiments, steps) along a path that is itself solved tightly; NaN where that fails."""
-    values = problem.constrain(unconstrained)
-    _, params = problem._start_and_params(values)
-    path = problem.tightly_solved().solve(values)
-    errors = jax.vmap(lambda xs, ts: local_errors(problem.dynamics.vector_field, params, xs, ts))(
-        path.xs, problem.nodes
-    )
-    return jnp.where((path.status == Status.OK)[:, None], errors, jnp.nan)

@@ -16,7 +16,7 @@ from jax import Array
 from tinygp import GaussianProcess
 
 from gpnode.model.observation.kernels import Kernel
-from gpnode.model.observation.noise import Noise
+from gpnode.model.observation.noise import NoiseModel
 from gpnode.model.observation.transforms import Transform
 from gpnode.model.priors.parameters import Values
 from gpnode.problem.covariance import DENSE_LIMIT, RELATIVE_JITTER, Lags, gaussian_log_density
@@ -31,7 +31,7 @@ class Observable(eqx.Module):
     """
 
     kernel: Kernel | None
-    noise: Noise
+    noise: NoiseModel
     transform: Transform
     unit: Array
     record_length: Array
@@ -45,6 +45,11 @@ class Observable(eqx.Module):
     def priors(self) -> dict[str, dist.Distribution]:
         kernel = {} if self.kernel is None else self.kernel.priors(self.prefix)
         return kernel | self.noise.priors(self.variable)
+
+    def guesses(self, level: float) -> dict[str, float]:
+        """Values of hyperparameters to begin a search with, for noise of standard deviation ``level``."""
+        kernel = {} if self.kernel is None else self.kernel.guesses(self.prefix, level)
+        return kernel | self.noise.guesses(self.variable, level, float(self.unit))
 
     def noise_var(self, values: Values) -> Array:
         return self.noise.scaled_var(values, self.variable, self.unit)

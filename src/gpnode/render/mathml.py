@@ -8,7 +8,8 @@ from xml.etree import ElementTree
 import sympy
 from sympy.printing.mathml import mathml
 
-_DIGITS = 4
+from gpnode.results.equations.written import rounded
+
 _ELEMENTS = {
     *("mrow", "mi", "mn", "mo", "mfrac", "msup", "msub", "msubsup", "msqrt", "mroot", "mfenced", "mtext", "mspace"),
     *("mstyle", "mover", "munder", "mtable", "mtr", "mtd", "mpadded"),
@@ -19,11 +20,6 @@ def equation_mathml(state: str, right: sympy.Expr) -> str:
     """The equation ``dstate/dt = right`` with numbers of four digits. Names may hold any characters."""
     left = f"<mfrac><mrow><mi>d</mi><mi>{escape(state)}</mi></mrow><mrow><mi>d</mi><mi>t</mi></mrow></mfrac>"
     return f'<math display="block"><mrow>{left}<mo>=</mo>{_expression(right)}</mrow></math>'
-
-
-def rounded(expression: sympy.Expr) -> sympy.Expr:
-    """The expression with numbers of four digits."""
-    return expression.xreplace({f: sympy.Float(f, _DIGITS) for f in expression.atoms(sympy.Float)})
 
 
 def _expression(right: sympy.Expr) -> str:

@@ -21,11 +21,12 @@ from jax import Array
 from gpnode._aliases import accepts
 from gpnode._threads import one_blas_thread
 from gpnode.errors import ModelError
+from gpnode.inference.sampled import pick_evenly
 from gpnode.model.priors.parameters import Values
 from gpnode.problem.density import Problem
 from gpnode.problem.observables import Measurements, Observable
 from gpnode.render import notebook as nb
-from gpnode.results.posterior import Posterior, pick_evenly
+from gpnode.results.posterior import Posterior
 from gpnode.solvers import Status
 
 _STEP_ERROR = 1e-7  # of one step, relative to states of order one
@@ -235,15 +236,12 @@ def _paths(
     everything = jnp.concatenate([begin, ts, *measured_ts, grid])
     order = jnp.argsort(everything)
     back = jnp.argsort(order)
-    solver = problem.solver.controlled(_STEP_ERROR)
+    exact = problem.with_solver(problem.solver.controlled(_STEP_ERROR))
 
     def one(args: tuple[Array, Array]) -> Paths:
         unconstrained, key = args
         values = problem.constrain(unconstrained)
-        x0 = problem.initial.values(values)[experiment]
-        x0 = x0 if initial is None else jnp.where(jnp.isnan(initial), x0, initial)
-        params = {n: values[n] for n in problem.dynamics.parameter_names}
-        solved = solver.solve(problem.dynamics.vector_field, params, x0 / scaling.state_scale, everything[order])
+        solved = exact.solve_path(values, experiment, everything[order], initial)
         at = solved.xs[back]
         ode = at[1 : 1 + ts.size]
         full, expected, offset, status = ode, ode, 1 + ts.size, solved.status

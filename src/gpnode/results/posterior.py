@@ -18,21 +18,16 @@ from gpnode.inference.stopping.statistics import bulk_ess, rank_rhat, tail_ess
 from gpnode.model.model import Model
 from gpnode.problem.density import Problem
 from gpnode.render import notebook as nb
+from gpnode.results.record import Record
 
 if TYPE_CHECKING:
     import arviz as az
 
     from gpnode.results.diagnostics.verdict import Verdict
-    from gpnode.results.equations import Equations
+    from gpnode.results.equations.written import Equations
 
 
 _MOST_SHOWN = 60  # numbers in a notebook
-
-
-def pick_evenly(draws: np.ndarray, most: int) -> np.ndarray:
-    """At most ``most`` of draws (chain, draw, size), spread evenly over all chains (n, size)."""
-    flat = draws.reshape(-1, draws.shape[-1])
-    return flat[np.linspace(0, len(flat) - 1, min(most, len(flat))).astype(int)]
 
 
 def _renumbered(dataset: xr.Dataset) -> xr.Dataset:
@@ -65,14 +60,14 @@ class Posterior:
     stats: xr.Dataset
     unconstrained: np.ndarray
     data: Observations
-    record: dict[str, Any]
+    record: Record
     model: Model | None = None
     problem: Problem | None = None
 
     @property
     def is_sample(self) -> bool:
         """True for Markov chains, False for an approximation."""
-        return self.record["method"] != "laplace"
+        return self.record.sampler().is_sample
 
     @property
     def solved(self) -> Posterior:
@@ -98,7 +93,7 @@ class Posterior:
 
     def entries(self) -> Iterator[tuple[str, str, tuple[int, ...]]]:
         """Label, variable and position of every inferred number; fixed coefficients are left out."""
-        constants = self.record.get("constants", {})
+        constants = self.record.constants
         for key, array in self.draws.data_vars.items():
             name = str(key)
             labels = [array.coords[d].to_numpy() for d in array.dims if d not in ("chain", "draw")]
@@ -123,7 +118,7 @@ class Posterior:
             rows[name] = row
         table = pd.DataFrame.from_dict(rows, orient="index")
         if not self.is_sample:
-            peak = self.record["laplace"]["map"]
+            peak = (self.record.laplace or {})["map"]
             table.insert(0, "map", [float(np.asarray(peak[name])[index]) for _, name, index in self.entries()])
         return table
 
@@ -150,7 +145,7 @@ class Posterior:
             draws=_renumbered(self.draws.isel(where)),
             stats=_renumbered(self.stats.isel(where)),
             unconstrained=self.unconstrained[chain, draw],
-            record={key: value for key, value in self.record.items() if key != "draws_made"},  # by other chains
+            record=dataclasses.replace(self.record, draws_made=None),  # by other chains
         )
 
     def diagnose(self) -> Verdict:
@@ -161,7 +156,7 @@ class Posterior:
 
     def equations(self) -> Equations:
         """The equations of motion in the user's units."""
-        from gpnode.results.equations import equations
+        from gpnode.results.equations.reading import equations
 
         return equations(self)
 
@@ -212,7 +207,7 @@ class Posterior:
 
     def _what(self) -> str:
         chains, draws = self.draws.sizes["chain"], self.draws.sizes["draw"]
-        made = max(self.record.get("draws_made", [draws]))
+        made = max(self.record.draws_made or [draws])
         some = f" (of up to {made} made)" if made > draws else ""
         kind = f"{chains} chains of {draws} draws{some}" if self.is_sample else f"Laplace approximation, {draws} draws"
         return f"Posterior: {kind}, {self.data.size} measurements"

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
@@ -16,14 +14,16 @@ import xarray as xr
 
 from gpnode._files import LARGEST_ARRAYS, cannot_write, make_folder, sync_folder
 from gpnode.data.observations import Observations
+from gpnode.data.scaling import Scaling
 from gpnode.errors import FileFormatError, ModelError
 from gpnode.inference.stopping.statistics import arviz
 from gpnode.model.model import Model
 from gpnode.problem.binding import bind, fingerprint
 from gpnode.problem.density import Problem
+from gpnode.problem.grid import on_nodes
 from gpnode.results.posterior import Posterior
+from gpnode.results.record import Record
 
-FORMAT = 1
 _STAT_NAMES = {"accept_prob": "acceptance_rate", "log_density": "lp", "num_steps": "n_steps"}  # arviz's names
 
 
@@ -32,7 +32,7 @@ def to_arviz(posterior: Posterior) -> Any:
     raw = xr.Dataset({"unconstrained": (("chain", "draw", "position"), posterior.unconstrained)})
     if posterior.problem is not None:
         raw["nodes"] = (("experiment", "node"), np.asarray(posterior.problem.nodes))
-    draws = posterior.draws.assign_attrs(gpnode=json.dumps(posterior.record))
+    draws = posterior.draws.assign_attrs(gpnode=posterior.record.to_json())
     return arviz().InferenceData(
         posterior=draws,
         sample_stats=posterior.stats.rename({k: v for k, v in _STAT_NAMES.items() if k in posterior.stats}),
@@ -96,42 +96,25 @@ def _read_groups(path: Path) -> dict[str, xr.Dataset]:
     return groups
 
 
-def _read_record(draws: xr.Dataset, path: Any) -> dict[str, Any]:
-    try:
-        record = json.loads(draws.attrs["gpnode"])
-    except (KeyError, TypeError, json.JSONDecodeError) as error:
-        raise FileFormatError(f"{path} holds draws, but not from gpnode.") from error
-    if record.get("format") != FORMAT:
-        raise FileFormatError(
-            f"{path} has format {record.get('format')}; this version of gpnode reads format {FORMAT}."
-        )
-    return record
+def _read_record(draws: xr.Dataset, path: Any) -> Record:
+    text = draws.attrs.get("gpnode")
+    if not isinstance(text, str):
+        raise FileFormatError(f"{path} holds draws, but not from gpnode.")
+    return Record.from_json(text, str(path))
 
 
-def _rebind(model: Model, data: Observations, record: dict[str, Any], raw: xr.Dataset) -> Problem:
-    if fingerprint(model, data) != record["fingerprint"]:
+def _rebind(model: Model, data: Observations, record: Record, raw: xr.Dataset) -> Problem:
+    if fingerprint(model, data) != record.fingerprint:
         raise ModelError(
             "this posterior came from another model. Pass the model that was fitted, with the same equations, "
-            f"priors and settings (it was made with jax {record['versions']['jax']})."
+            f"priors and settings (it was made with jax {record.versions['jax']})."
         )
     # The draws are in the units of their own run, which a renewed look at the data might not give to the last bit.
-    problem = bind(dataclasses.replace(model, time_unit=record["start"]["time_unit"]), data)
-    if "nodes" not in raw:
-        return problem
-    return on_grid(problem, raw["nodes"].to_numpy(), record["start"].get("solver", {}))
-
-
-def on_grid(problem: Problem, nodes: np.ndarray, solver: dict[str, Any]) -> Problem:
-    """The problem on a grid laid earlier, with the settings the solver had there."""
-    problem = eqx.tree_at(lambda p: p.solver, problem, dataclasses.replace(problem.solver, **solver))
-    if not problem.solver.follows_grid:
-        return problem
-    blocks = []
-    for block in problem.measured:
-        times = np.asarray(problem.nodes)[block.experiment][np.asarray(block.rows)]
-        rows = np.abs(nodes[block.experiment][None, :] - times[:, None]).argmin(axis=1)
-        blocks.append(eqx.tree_at(lambda b: b.rows, block, jnp.asarray(rows)))
-    return eqx.tree_at(lambda p: (p.nodes, p.measured), problem, (jnp.asarray(nodes), tuple(blocks)))
+    kept = {name: jnp.asarray(value) for name, value in record.start.scaling.items()}
+    whole = {f.name for f in dataclasses.fields(Scaling)} == set(kept)
+    scaling = Scaling(**kept) if whole else dataclasses.replace(bind(model, data).scaling, **kept)
+    problem = bind(model, data, scaling=scaling)
+    return on_nodes(problem, raw["nodes"].to_numpy(), record.start.solver) if "nodes" in raw else problem
 
 
 def _data_to_dataset(data: Observations) -> xr.Dataset:
@@ -141,9 +124,9 @@ def _data_to_dataset(data: Observations) -> xr.Dataset:
     return xr.Dataset({**columns, **numbers})
 
 
-def _dataset_to_data(dataset: xr.Dataset, record: dict[str, Any]) -> Observations:
+def _dataset_to_data(dataset: xr.Dataset, record: Record) -> Observations:
     dataset = dataset.rename({"trajectory": "experiment"} if "trajectory" in dataset else {})  # in older files
     table = pd.DataFrame({name: dataset[name].to_numpy() for name in ("experiment", "variable", "time", "value")})
     return Observations.from_long(
-        table, experiment="experiment", start=record["start_times"], time_unit=None
-    ).with_time_unit(record["time_unit"])
+        table, experiment="experiment", start=record.start_times, time_unit=None
+    ).with_time_unit(record.time_unit)

@@ -160,7 +160,7 @@ def run(
             "seen": recording.rmse(recording.latent[recording.seen], recording.seen),
             "missing": recording.rmse(recording.latent[recording.missing], recording.missing),
         },
-        "log_density_of_starts": [m["log_density"] for m in posterior.record["start"]["modes"]],
+        "log_density_of_starts": [m["log_density"] for m in posterior.record.start.maxima],
         "all": evaluate(posterior, recording),
         "modes": [
             {"weight": weight, "standard_error": error, **results.agreement(mode), **evaluate(mode, recording)}

@@ -63,8 +63,8 @@ def convergence(posterior: Posterior) -> dict[str, Any]:
         "headline": verdict.headline,
         "verdict": str(verdict).splitlines(),
         **agreement(posterior),
-        "seconds": posterior.record["seconds"],
-        "failed_solves": posterior.record["solver_failures"],
+        "seconds": posterior.record.seconds,
+        "failed_solves": posterior.record.solver_failures,
     }
 
 

@@ -6,37 +6,26 @@ of the result, so that progress, interruption, checkpoints and parallel runs are
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import ModuleType
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from gpnode._config import compiled_for_few_calls
 from gpnode._threads import one_blas_thread
 from gpnode.inference.running.executors import ExecutorChoice, Task, Workers, work_off
 from gpnode.inference.running.traces import MemoryTrace, Trace, as_rows
 from gpnode.inference.running.transport import Sendable
-from gpnode.inference.samplers import nuts
-from gpnode.inference.samplers.lifted import sampler as gibbs
-from gpnode.inference.samplers.lifted.sampler import Lifted
-from gpnode.inference.samplers.nuts import NUTS
+from gpnode.inference.samplers.base import Chunking, Sampler
 from gpnode.inference.whitening import Whitening
 from gpnode.problem.density import Problem
 from gpnode.problem.evaluation import compiled_for_sampling
 from gpnode.solvers import Status
-
-Sampler = NUTS | Lifted
-State = nuts.State | gibbs.State
-Transition = nuts.Transition | gibbs.Transition
-
-_ROOM = 100  # most steps in a chunk
-_FIRST = 5  # steps in the first one, before the speed is known
-_SECONDS = 1.5  # aim for a chunk, so that progress shows and an interrupt is answered
 
 
 @dataclass
@@ -48,20 +37,22 @@ class Chain:
 
     index: int
     whitening: Whitening
-    state: State
+    state: Any
     trace: Trace = field(default_factory=MemoryTrace)
     warmup_failures: np.ndarray = field(default_factory=lambda: np.zeros(len(Status), dtype=int))
     divergences: int = 0
     done: int = 0
     seconds: float = 0.0
 
-    def next_count(self, total: int) -> int:
+    def next_count(self, total: int, chunking: Chunking) -> int:
         """Length of the next chunk."""
-        pace = self.seconds / self.done if self.done else None
-        count = _FIRST if pace is None else int(np.clip(_SECONDS / max(pace, 1e-9), 1, _ROOM))
+        count = chunking.first_steps
+        if self.done:
+            pace = self.seconds / self.done
+            count = int(np.clip(chunking.seconds / max(pace, 1e-9), 1, chunking.most_steps))
         return min(count, total - self.done)
 
-    def absorb(self, state: State, rows: np.ndarray, seconds: float, warmup: int) -> None:
+    def absorb(self, state: Any, rows: np.ndarray, seconds: float, warmup: int) -> None:
         """Take in a finished chunk; only steps after the warm-up are kept."""
         warm = int(np.clip(warmup - self.done, 0, len(rows)))
         if warm < len(rows):
@@ -72,18 +63,23 @@ class Chain:
 
 
 def start_chains(
-    problem: Problem, whitenings: list[Whitening], starts: list[np.ndarray], key: Array, settings: Sampler
+    problem: Problem, whitenings: list[Whitening], starts: list[np.ndarray], key: Array, sampler: Sampler
 ) -> list[Chain]:
     """Chains before their first step. A chain's key depends on its index alone."""
     return [
-        Chain(i, whitening, first_state(problem, whitening, z, jax.random.fold_in(key, i), settings))
+        Chain(i, whitening, first_state(problem, whitening, z, jax.random.fold_in(key, i), sampler))
         for i, (whitening, z) in enumerate(zip(whitenings, starts, strict=True))
     ]
 
 
-def first_state(problem: Problem, whitening: Whitening, z: np.ndarray, key: Array, settings: Sampler) -> State:
+def first_state(problem: Problem, whitening: Whitening, z: np.ndarray, key: Array, sampler: Sampler) -> Any:
     """The sampler's state before the first step from ``z``, in the types it has when read from a file."""
-    return jax.tree.map(_plain, _kernel(settings).init(problem, whitening, jnp.asarray(z), key, settings))
+    return jax.tree.map(_plain, _init(sampler.for_steps(), problem, whitening, jnp.asarray(z), key))
+
+
+@compiled_for_few_calls
+def _init(sampler: Sampler, problem: Problem, whitening: Whitening, z: Array, key: Array) -> Any:
+    return sampler.init(problem, whitening, z, key)
 
 
 def _plain(leaf: Array) -> Array:
@@ -94,7 +90,7 @@ def _plain(leaf: Array) -> Array:
 def run_chains(
     problem: Problem | Sequence[Problem],
     chains: list[Chain],
-    settings: Sampler,
+    sampler: Sampler,
     steps: int,
     on_progress: Callable[[list[Chain]], None],
     executor: ExecutorChoice = None,
@@ -106,20 +102,20 @@ def run_chains(
     Without an executor, chains run side by side in threads, one per core. When interrupted, chunks under way are
     still taken in before the interrupt is raised again.
     """
-    # These numbers do not enter a step; left in, code would be compiled anew for each of them.
-    shared = dataclasses.replace(settings, draws=None, chains=1)
+    shared = sampler.for_steps()
     problems = [problem] * len(chains) if isinstance(problem, Problem) else problem
     made = {id(p): Sendable((p, shared)) for p in problems}
     sendables = {id(chain): made[id(p)] for chain, p in zip(chains, problems, strict=True)}
 
     def next_chunk(chain: Chain) -> Task | None:
-        count = chain.next_count(steps)
-        return (
-            Task(chain, run_chunk, (sendables[id(chain)], chain.whitening, chain.state, count)) if count > 0 else None
-        )
+        count = chain.next_count(steps, sampler.chunking)
+        if count <= 0:
+            return None
+        room = sampler.chunking.most_steps
+        return Task(chain, run_chunk, (sendables[id(chain)], chain.whitening, chain.state, count, room))
 
-    def absorb(chain: Chain, result: tuple[State, np.ndarray, float]) -> Task | None:
-        chain.absorb(*result, settings.warmup)
+    def absorb(chain: Chain, result: tuple[Any, np.ndarray, float]) -> Task | None:
+        chain.absorb(*result, sampler.warmup)
         keep(chain)
         return next_chunk(chain)
 
@@ -131,39 +127,34 @@ def run_chains(
         work_off(workers, first, absorb, fail, lambda: on_progress(chains))
 
 
-def _kernel(settings: Sampler) -> ModuleType:
-    return nuts if isinstance(settings, NUTS) else gibbs
-
-
 def run_chunk(
-    sendable: Sendable[tuple[Problem, Sampler]], whitening: Whitening, state: State, count: int
-) -> tuple[State, np.ndarray, float]:
+    sendable: Sendable[tuple[Problem, Sampler]], whitening: Whitening, state: Any, count: int, room: int
+) -> tuple[Any, np.ndarray, float]:
     """``count`` steps from ``state``: the state after them, what they left behind, and how long they took.
 
     A worker in any process may call this, any number of times, with the same result.
     """
-    problem, settings = sendable.content
+    problem, sampler = sendable.content
     begun = time.perf_counter()
     with one_blas_thread():
-        state, kept = jax.block_until_ready(chunk(problem, whitening, state, jnp.asarray(count), settings, _ROOM))
+        state, kept = jax.block_until_ready(chunk(problem, whitening, state, jnp.asarray(count), sampler, room))
     rows = as_rows(jax.tree.map(lambda a: np.asarray(a)[:count], kept))
     return state, rows, time.perf_counter() - begun
 
 
 @compiled_for_sampling
 def chunk(
-    problem: Problem, whitening: Whitening, state: State, count: Array, settings: Sampler, room: int
-) -> tuple[State, Transition]:
+    problem: Problem, whitening: Whitening, state: Any, count: Array, sampler: Sampler, room: int
+) -> tuple[Any, Any]:
     """``count`` steps, at most ``room``; the rest of the returned arrays (room, ...) is empty.
 
     ``count`` is not baked into the compiled code, so chunks of any length give the same bits.
     """
-    kernel = _kernel(settings)
-    empty = jax.tree.map(lambda a: jnp.zeros((room, *a.shape), a.dtype), kernel.Transition.blank(problem.size))
+    empty = jax.tree.map(lambda a: jnp.zeros((room, *a.shape), a.dtype), sampler.blank(problem.size))
 
-    def body(carry: tuple[Array, State, Transition]) -> tuple[Array, State, Transition]:
+    def body(carry: tuple[Array, Any, Any]) -> tuple[Array, Any, Any]:
         i, state, kept = carry
-        state, transition = kernel.step(problem, whitening, state, settings)
+        state, transition = sampler.step(problem, whitening, state)
         return i + 1, state, jax.tree.map(lambda buffer, new: buffer.at[i].set(new), kept, transition)
 
     _, state, kept = jax.lax.while_loop(lambda c: c[0] < count, body, (jnp.asarray(0), state, empty))

@@ -24,19 +24,23 @@ import jax.numpy as jnp
 import numpy as np
 
 from gpnode._files import cannot_write, make_folder, read_arrays, write_arrays, write_text
+from gpnode._versions import versions
 from gpnode.data.observations import Observations
+from gpnode.data.scaling import Scaling
 from gpnode.errors import CheckpointError, FileFormatError
-from gpnode.fitting.assembly import Method, describe_method, read_method, versions
 from gpnode.inference.maximum import Maximum
-from gpnode.inference.running.chains import Chain, State
+from gpnode.inference.running.chains import Chain
 from gpnode.inference.running.traces import FileTrace
-from gpnode.inference.starting.ladder import Start
+from gpnode.inference.samplers.base import Method
+from gpnode.inference.samplers.registry import METHODS
 from gpnode.inference.starting.search import Candidate, SearchResult
+from gpnode.inference.starting.start import Start
 from gpnode.model.model import Model
 from gpnode.problem.binding import bind
-from gpnode.results.storage import on_grid
+from gpnode.problem.grid import on_nodes
 
-FORMAT = 1
+FORMAT = 2
+_SCALES = ("state_scale", "time_origin", "time_unit", "record_length")  # fields of a scaling
 _LARGEST_JSON = 1_000_000
 _NUMBERS = "fiub"  # kinds of NumPy types a row may have
 
@@ -62,7 +66,7 @@ def read_run(folder: Path) -> Run | None:
         found = json.loads(path.read_text(encoding="utf-8"))
         if found["format"] != FORMAT:
             raise ValueError(f"its format is {found['format']}, and this version of gpnode reads {FORMAT}")
-        method = read_method(found["method"], found["settings"])
+        method = METHODS[found["method"]].from_settings(found["settings"])
         return Run(str(found["fingerprint"]), int(found["seed"]), method, dict(found["versions"]))
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise FileFormatError(f"{path} is not a checkpoint of gpnode's, or is damaged ({error}).") from error
@@ -77,7 +81,7 @@ def check_same(folder: Path, run: Run) -> None:
         what = "another model or other data"
     elif before.seed != run.seed:
         what = f"seed {before.seed}, not {run.seed}"
-    elif describe_method(before.method, without_draws=True) != describe_method(run.method, without_draws=True):
+    elif not _same_but_for_draws(before.method, run.method):
         what = f"another sampler, {before.method}"
     else:
         return
@@ -85,6 +89,10 @@ def check_same(folder: Path, run: Run) -> None:
         f"{folder} holds the checkpoint of a run with {what}. Choose another directory, or delete this one to begin "
         "anew."
     )
+
+
+def _same_but_for_draws(before: Method, now: Method) -> bool:
+    return type(before) is type(now) and dataclasses.replace(before, draws=now.draws) == now  # type: ignore[type-var]
 
 
 class Checkpoint:
@@ -116,16 +124,16 @@ class Checkpoint:
             self._lock.close()
 
     def _write_run(self) -> None:
-        name, settings = describe_method(self._run.method)
-        found = {
+        method = self._run.method
+        content = {
             "format": FORMAT,
             "fingerprint": self._run.fingerprint,
             "seed": self._run.seed,
-            "method": name,
-            "settings": settings,
+            "method": method.name,
+            "settings": method.describe(),
             "versions": dict(self._run.versions),
         }
-        write_text(self.folder / "run.json", json.dumps(found, indent=1))
+        write_text(self.folder / "run.json", json.dumps(content, indent=1))
 
     # -- the start ------------------------------------------------------------------------
 
@@ -141,10 +149,10 @@ class Checkpoint:
         arrays = {
             "description": json.dumps(described),
             "nodes": problem.nodes,
-            "time_unit": problem.scaling.time_unit,
-            "centres": [m.centre for m in start.modes],
-            "scale_trils": [m.scale_tril for m in start.modes],
-            "log_densities": [m.log_density for m in start.modes],
+            **{name: getattr(problem.scaling, name) for name in _SCALES},
+            "centres": [m.centre for m in start.maxima],
+            "scale_trils": [m.scale_tril for m in start.maxima],
+            "log_densities": [m.log_density for m in start.maxima],
             "candidates": [c.unconstrained for c in search.candidates],
             "misfits": [c.misfit for c in search.candidates],
             "points": np.reshape(points, (len(points), problem.size)),
@@ -208,15 +216,15 @@ def load_start(folder: Path, model: Model, data: Observations) -> tuple[Start, l
         described = json.loads(str(arrays["description"]))
         solver = dict(described["solver"])
         kind = solver.pop("kind")
-        problem = bind(dataclasses.replace(model, time_unit=float(arrays["time_unit"])), data)
+        problem = bind(model, data, scaling=Scaling(*(jnp.asarray(arrays[name]) for name in _SCALES)))
         if type(problem.solver).__name__ != kind:
             raise CheckpointError(
                 f"{folder} was begun with the solver {kind}, and this machine would use "
                 f"{type(problem.solver).__name__}: the draws would not fit together. Begin anew in another directory."
             )
-        problem = on_grid(problem, arrays["nodes"], solver)
+        problem = on_nodes(problem, arrays["nodes"], solver)
         size = problem.size
-        modes = tuple(
+        maxima = tuple(
             Maximum(c.reshape(size), s.reshape(size, size), float(d))
             for c, s, d in zip(arrays["centres"], arrays["scale_trils"], arrays["log_densities"], strict=True)
         )
@@ -225,7 +233,7 @@ def load_start(folder: Path, model: Model, data: Observations) -> tuple[Start, l
             for u, m, o in zip(arrays["candidates"], arrays["misfits"], described["origins"], strict=True)
         )
         search = SearchResult(candidates, int(described["failed_solves"]))
-        return Start(problem, modes, search, bool(described.get("piloted", False))), [
+        return Start(problem, maxima, search, bool(described.get("piloted", False))), [
             p.reshape(size) for p in arrays["points"]
         ]
     except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
@@ -254,14 +262,14 @@ def read_chain(folder: Path, index: int, warmup: int) -> tuple[dict[str, np.ndar
     return arrays, trace
 
 
-def _pack(state: State) -> dict[str, np.ndarray]:
+def _pack(state: Any) -> dict[str, np.ndarray]:
     """Leaves of a state as arrays; of random keys, their words."""
     leaves = jax.tree.leaves(state)
     words = [jax.random.key_data(leaf) if _is_key(leaf) else leaf for leaf in leaves]
     return {f"state-{i}": np.asarray(w) for i, w in enumerate(words)}
 
 
-def _unpack(arrays: Mapping[str, np.ndarray], like: State, path: Path) -> State:
+def _unpack(arrays: Mapping[str, np.ndarray], like: Any, path: Path) -> Any:
     """The state kept in ``arrays``, which must have the shapes and types of ``like``."""
     leaves, tree = jax.tree.flatten(like)
     found = []

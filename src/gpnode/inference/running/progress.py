@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from gpnode.inference.running import interrupts
-from gpnode.inference.running.chains import Chain, Sampler
+from gpnode.inference.running.chains import Chain
+from gpnode.inference.samplers.base import Sampler
 from gpnode.inference.stopping.statistics import rank_rhat
 
 _RHAT_EVERY = 3.0  # seconds; R-hat over all parameters is not free
@@ -61,14 +62,12 @@ class Display:
         if self._plain:
             self._line(what)
 
-    def chains(
-        self, chains: list[Chain], settings: Sampler, draws: int, inactive: frozenset[int] = frozenset()
-    ) -> None:
+    def chains(self, chains: list[Chain], sampler: Sampler, draws: int, inactive: frozenset[int] = frozenset()) -> None:
         """Show how far chains that are not ``inactive``, by index, are on their way to ``draws`` draws each."""
-        goal = settings.warmup + draws
+        goal = sampler.warmup + draws
         total = sum(c.done if i in inactive else goal for i, c in enumerate(chains))
         done = sum(c.done for c in chains)
-        warming = any(c.done < settings.warmup for c in chains)
+        warming = any(c.done < sampler.warmup for c in chains)
         stage = "warming up" if warming else "sampling"
         note = self._note(chains, [c for i, c in enumerate(chains) if i not in inactive])
         self._bar.update(self._task, description=stage, completed=done, total=total, note=note)

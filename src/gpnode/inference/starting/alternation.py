@@ -13,7 +13,7 @@ import scipy.optimize
 from jax import Array
 
 from gpnode._config import compiled_for_few_calls
-from gpnode.inference.samplers.lifted.conditioning import hyper_given_path, path_given_hyper, split, whiteners_of
+from gpnode.inference.samplers.lifted.conditioning import hyper_given_path, path_given_hyper, whiteners_of
 from gpnode.problem.density import Problem
 from gpnode.problem.evaluation import compiled_for_search, log_density
 
@@ -42,7 +42,7 @@ def _hyper_value(problem: Problem, u: Array, at: Array) -> tuple[Array, Array]:
 
 
 def _fit_hyper(problem: Problem, u: np.ndarray) -> np.ndarray:
-    _, where = split(problem)
+    where = problem.hyper_positions
     if not where.size:
         return u
 

@@ -13,6 +13,7 @@ import numpy as np
 from jax import Array
 
 from gpnode.data.scaling import Scaling
+from gpnode.model.dynamics.writing import RightSide
 from gpnode.model.priors.parameters import Block, Values
 
 
@@ -108,6 +109,15 @@ class BoundDynamics(eqx.Module):
     @abstractmethod
     def dims(self) -> dict[str, dict[str, tuple[str, ...]]]:
         """For each reported array, its dimensions by name with their labels."""
+
+    @abstractmethod
+    def right_sides(self) -> dict[str, RightSide]:
+        """The equations, by state, in the user's units."""
+
+    @property
+    def estimates(self) -> tuple[str, ...]:
+        """Names of the reported numbers that stand as symbols in :meth:`right_sides`."""
+        return ()
 
     def constants(self) -> dict[str, Array]:
         """Marks (True) the entries of reported arrays that are fixed, not inferred."""

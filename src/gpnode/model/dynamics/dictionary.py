@@ -14,6 +14,7 @@ from gpnode.data.scaling import Scaling
 from gpnode.errors import ModelError
 from gpnode.model.dynamics.base import BoundDynamics, Dynamics, Named, traced_digest
 from gpnode.model.dynamics.terms import Library, Term
+from gpnode.model.dynamics.writing import CandidateTerm, RightSide
 from gpnode.model.priors.parameters import Block, Values
 from gpnode.model.priors.sparsity import CoefficientPrior, FinnishHorseshoe
 
@@ -207,6 +208,20 @@ class BoundDictionary(BoundDynamics):
                 elif (i, k) in self.fixed:
                     slopes[s] = slopes[s] + known[i, k] * feature
         return jnp.stack([slopes[s] for s in self.all_states])
+
+    def right_sides(self) -> dict[str, RightSide]:
+        formulas = [term.formula(self.inputs) for term in self.terms]
+        unit = np.asarray(self.unit)
+        return {
+            state: RightSide(
+                candidates=tuple(
+                    CandidateTerm(term.name, formulas[k], self.name, (i, k), float(unit[i, k]), (i, k) in self.free)
+                    for k, term in enumerate(self.terms)
+                    if (i, k) in self.free or (i, k) in self.fixed
+                )
+            )
+            for i, state in enumerate(self.states)
+        }
 
     def report(self, values: Values) -> Values:
         where = tuple(np.array(self.free).T)

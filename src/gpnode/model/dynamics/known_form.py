@@ -15,7 +15,8 @@ from jax import Array
 from gpnode.data.scaling import Scaling
 from gpnode.errors import ModelError
 from gpnode.model.dynamics.base import BoundDynamics, Dynamics, Named, SharedFunction, traced_digest
-from gpnode.model.observation.kernels import describe_hyper
+from gpnode.model.dynamics.writing import RightSide
+from gpnode.model.priors.distributions import describe_hyper
 from gpnode.model.priors.parameters import Block, Independent, Values
 
 
@@ -63,11 +64,6 @@ class KnownForm(Dynamics):
 
     def _digest(self, states: tuple[str, ...]) -> str:
         return traced_digest(lambda t, x, p: self.f(t["t"], x, p), ("t",), states, self.priors)
-
-    @property
-    def unknown(self) -> tuple[str, ...]:
-        """Names of the parameters to be inferred."""
-        return tuple(n for n, p in self.priors.items() if isinstance(p, dist.Distribution))
 
     def slopes(self, t: Any, states: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
         """The user's function at states and parameters given by name."""
@@ -137,6 +133,32 @@ class BoundKnownForm(BoundDynamics):
         rate = self.scaling.time_unit / scale
         zero = jnp.zeros(())
         return jnp.stack([slopes[s] * rate[i] if s in self.states else zero for i, s in enumerate(self.all_states)])
+
+    def right_sides(self) -> dict[str, RightSide]:
+        """The user's function as formulas; a bare symbol ``f_state`` where it cannot be written as one."""
+        import sympy
+
+        from gpnode.tracing.formulas import NoExpression, formulas, number
+
+        names = [name.removeprefix(self.prefix) for name in self.block.names]
+        symbols = [sympy.Symbol(n) for n in ("t", *self.all_states, *self.block.names)]
+        count = len(self.all_states)
+
+        def slopes(t: Any, *values: Any) -> list[Any]:
+            states = Named(dict(zip(self.all_states, values[:count], strict=True)))
+            parameters = dict(zip((*names, *self.fixed), values[count:], strict=True))
+            by_state = self.f(t, states, Named(parameters))
+            return [jnp.asarray(by_state[s], dtype=float) for s in self.states]
+
+        try:
+            expressions = formulas(slopes, [*symbols, *map(number, self.fixed.values())])
+        except NoExpression:
+            expressions = [sympy.Symbol(f"f_{s}") for s in self.states]
+        return {state: RightSide(e) for state, e in zip(self.states, expressions, strict=True)}
+
+    @property
+    def estimates(self) -> tuple[str, ...]:
+        return self.block.names
 
     def report(self, values: Values) -> Values:
         return {name: values[name] for name in self.block.names}

@@ -10,6 +10,7 @@ from jax import Array
 from gpnode.data.scaling import Scaling
 from gpnode.errors import ModelError
 from gpnode.model.dynamics.base import BoundDynamics, Dynamics
+from gpnode.model.dynamics.writing import RightSide, add_right_sides
 from gpnode.model.priors.parameters import Block, Values
 
 
@@ -54,6 +55,13 @@ class BoundSum(BoundDynamics):
     def vector_field(self, t: Array, x: Array, values: Values) -> Array:
         slopes = [part.vector_field(t, x, values) for part in self.parts]
         return sum(slopes[1:], slopes[0])
+
+    def right_sides(self) -> dict[str, RightSide]:
+        return add_right_sides(part.right_sides() for part in self.parts)
+
+    @property
+    def estimates(self) -> tuple[str, ...]:
+        return tuple(name for part in self.parts for name in part.estimates)
 
     def report(self, values: Values) -> Values:
         return {name: v for part in self.parts for name, v in part.report(values).items()}

@@ -6,7 +6,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,9 @@ import numpy as np
 
 from gpnode.errors import ModelError
 from gpnode.model.dynamics.base import Named, SharedFunction, traced_digest
+
+if TYPE_CHECKING:
+    import sympy
 
 
 class Term(ABC):
@@ -28,6 +31,20 @@ class Term(ABC):
     @abstractmethod
     def magnitude(self, state_scale: dict[str, float]) -> float:
         """Characteristic size: one unit of coefficient times this is one unit of slope."""
+
+    def formula(self, inputs: tuple[str, ...]) -> sympy.Expr:
+        """The term as a formula in ``inputs``, or a symbol of its name where there is none."""
+        import sympy
+
+        from gpnode.tracing.formulas import NoExpression, formulas
+
+        def value(*xs: Any) -> list[Any]:
+            return [jnp.asarray(self(Named(dict(zip(inputs, xs, strict=True)))), dtype=float)]
+
+        try:
+            return formulas(value, [sympy.Symbol(s) for s in inputs])[0]
+        except NoExpression:
+            return sympy.Symbol(self.name)
 
     def shared(self, states: tuple[str, ...]) -> Term:
         """The same term, equal to any other that computes the same from ``states``."""

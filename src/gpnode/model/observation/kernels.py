@@ -8,18 +8,18 @@ or a number, which fixes it. Kernels add and multiply.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
-import numpy as np
 import numpyro.distributions as dist
 from jax import Array
 from tinygp.kernels import Kernel as TinyKernel
 from tinygp.kernels import quasisep
 
+from gpnode._registry import Registry
 from gpnode.errors import ModelError
+from gpnode.model.priors.distributions import describe_hyper, lowest
 from gpnode.model.priors.parameters import Values
 
 Hyper = Any  # a numpyro distribution, or a positive number
@@ -45,6 +45,10 @@ class Kernel(eqx.Module):
     @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Settings, for records."""
+
+    def guesses(self, prefix: str, level: float) -> dict[str, float]:
+        """Modest values to begin a search with, by full name, where noise has the standard deviation ``level``."""
+        return {}
 
     def matrix(self, values: Values, prefix: str, t1: Array, t2: Array) -> Array:
         """Covariance between times ``t1`` (n,) and ``t2`` (m,); shape (n, m)."""
@@ -86,6 +90,9 @@ class Stationary(Kernel):
         kinds = {"variance": "variance", "length_scale": "time", "period": "time"}
         return {f"{prefix}.{n}": kinds.get(n, "none") for n in self.hyperparameters()}
 
+    def guesses(self, prefix: str, level: float) -> dict[str, float]:
+        return {f"{prefix}.variance": (2.0 * level) ** 2, f"{prefix}.length_scale": 0.5}
+
     def _values(self, values: Values, prefix: str) -> dict[str, Array]:
         return {
             n: values[f"{prefix}.{n}"] if isinstance(h, dist.Distribution) else jnp.asarray(h)
@@ -111,6 +118,8 @@ class Stationary(Kernel):
 class SquaredExponential(Stationary):
     """``w exp(-lag^2 / (2 l^2))``; with ``halved=False``, the paper's printed ``w exp(-lag^2 / l^2)``."""
 
+    name: ClassVar[str] = "SquaredExponential"
+
     variance: Hyper = _DEFAULT_VARIANCE
     length_scale: Hyper = _DEFAULT_LENGTH
     halved: bool = eqx.field(static=True, default=True)
@@ -124,6 +133,8 @@ class SquaredExponential(Stationary):
 
 class Matern12(Stationary):
     """Exponential kernel: continuous, nowhere smooth paths."""
+
+    name: ClassVar[str] = "Matern12"
 
     variance: Hyper = _DEFAULT_VARIANCE
     length_scale: Hyper = _DEFAULT_LENGTH
@@ -142,6 +153,8 @@ class Matern12(Stationary):
 
 class Matern32(Stationary):
     """Once differentiable paths."""
+
+    name: ClassVar[str] = "Matern32"
 
     variance: Hyper = _DEFAULT_VARIANCE
     length_scale: Hyper = _DEFAULT_LENGTH
@@ -162,6 +175,8 @@ class Matern32(Stationary):
 class Matern52(Stationary):
     """Twice differentiable paths."""
 
+    name: ClassVar[str] = "Matern52"
+
     variance: Hyper = _DEFAULT_VARIANCE
     length_scale: Hyper = _DEFAULT_LENGTH
 
@@ -181,6 +196,8 @@ class Matern52(Stationary):
 class Periodic(Stationary):
     """``w exp(-2 sin^2(pi lag / p) / l^2)``; ``period`` is in units of the record's length."""
 
+    name: ClassVar[str] = "Periodic"
+
     variance: Hyper = _DEFAULT_VARIANCE
     length_scale: Hyper = _DEFAULT_LENGTH
     period: Hyper = dist.LogNormal(-1.0, 1.0)
@@ -197,6 +214,8 @@ class Periodic(Stationary):
 
 class RationalQuadratic(Stationary):
     """A mixture of squared exponentials over length scales; ``mixture`` is its shape parameter."""
+
+    name: ClassVar[str] = "RationalQuadratic"
 
     variance: Hyper = _DEFAULT_VARIANCE
     length_scale: Hyper = _DEFAULT_LENGTH
@@ -219,6 +238,9 @@ class _Pair(Kernel):
 
     def priors(self, prefix: str) -> dict[str, dist.Distribution]:
         return {name: prior for k, p in self._parts(prefix) for name, prior in k.priors(p).items()}
+
+    def guesses(self, prefix: str, level: float) -> dict[str, float]:
+        return {name: guess for k, p in self._parts(prefix) for name, guess in k.guesses(p, level).items()}
 
     def units(self, prefix: str) -> dict[str, str]:
         return {name: unit for k, p in self._parts(prefix) for name, unit in k.units(p).items()}
@@ -257,24 +279,6 @@ class KernelProduct(_Pair):
         return a.at_lags(values, pa, lags) * b.at_lags(values, pb, lags)
 
 
-ALL_KERNELS = (SquaredExponential, Matern12, Matern32, Matern52, Periodic, RationalQuadratic)
-
-
-def lowest(hyper: Hyper) -> float:
-    """Lower end of a prior's support, or the number itself."""
-    if not isinstance(hyper, dist.Distribution):
-        return float(hyper)
-    return float(np.min(np.asarray(getattr(hyper.support, "lower_bound", -np.inf))))
-
-
-def describe_hyper(hyper: Hyper) -> Any:
-    """A prior or number as something JSON can hold, complete enough to tell any two apart."""
-    if not isinstance(hyper, dist.Distribution):
-        return float(hyper)
-    named = {name: np.asarray(getattr(hyper, name)).tolist() for name in hyper.arg_constraints if hasattr(hyper, name)}
-    found = {"distribution": type(hyper).__name__, **named}
-    if hasattr(hyper, "base_dist"):
-        found["base"] = describe_hyper(hyper.base_dist)
-        # Sorted, because the order of leaves is that of a set, which differs from process to process.
-        found["numbers"] = sorted(float(v) for leaf in jax.tree.leaves(hyper) for v in np.ravel(leaf))
-    return found
+KERNELS: Registry[Stationary] = Registry(
+    "kernel", SquaredExponential, Matern12, Matern32, Matern52, Periodic, RationalQuadratic
+)

@@ -16,10 +16,10 @@ from .distributions import (
     TruncatedNormal,
     Uniform,
 )
-from .sparsity import ALL_COEFFICIENT_PRIORS, CoefficientPrior, FinnishHorseshoe, Gaussian, Horseshoe, Laplace
+from .sparsity import COEFFICIENT_PRIORS, CoefficientPrior, FinnishHorseshoe, Gaussian, Horseshoe, Laplace
 
 __all__ = [
-    "ALL_COEFFICIENT_PRIORS",
+    "COEFFICIENT_PRIORS",
     "Beta",
     "CoefficientPrior",
     "Exponential",

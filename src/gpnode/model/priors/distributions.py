@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro.distributions as dist
 from jax import Array
 from numpyro.distributions import (
@@ -35,6 +39,8 @@ __all__ = [
     "TruncatedNormal",
     "Uniform",
     "centre_and_width",
+    "describe_hyper",
+    "lowest",
     "normal_near",
     "unconstraining_transform",
 ]
@@ -76,3 +82,23 @@ def centre_and_width(prior: dist.Distribution) -> tuple[Array, Array]:
     except NotImplementedError:
         return neutral * ones, ones
     return jnp.where(jnp.isfinite(loc), loc, neutral), jnp.where(jnp.isfinite(scale) & (scale > 0), scale, 1.0)
+
+
+def lowest(hyper: Any) -> float:
+    """Lower end of a prior's support, or the number itself."""
+    if not isinstance(hyper, dist.Distribution):
+        return float(hyper)
+    return float(np.min(np.asarray(getattr(hyper.support, "lower_bound", -np.inf))))
+
+
+def describe_hyper(hyper: Any) -> Any:
+    """A prior or number as something JSON can hold, complete enough to tell any two apart."""
+    if not isinstance(hyper, dist.Distribution):
+        return float(hyper)
+    named = {name: np.asarray(getattr(hyper, name)).tolist() for name in hyper.arg_constraints if hasattr(hyper, name)}
+    found = {"distribution": type(hyper).__name__, **named}
+    if hasattr(hyper, "base_dist"):
+        found["base"] = describe_hyper(hyper.base_dist)
+        # Sorted, because the order of leaves is that of a set, which differs from process to process.
+        found["numbers"] = sorted(float(v) for leaf in jax.tree.leaves(hyper) for v in np.ravel(leaf))
+    return found

@@ -80,13 +80,20 @@ class Block(eqx.Module):
     def draw(self, key: Array) -> Values:
         """One draw from the prior."""
 
-    @abstractmethod
     def conditional(self, values: Values, key: Array) -> Conditional:
         """The prior of what moves the path as normal distributions, given the block's other values.
 
-        Scales that are integrated out elsewhere are drawn. Where the prior is not normal in
-        unconstrained coordinates, a normal distribution near it.
+        Scales that are integrated out elsewhere are drawn. Where the prior is not normal in unconstrained
+        coordinates, a normal distribution near it, which samplers correct for. A block that knows nothing better has
+        standard normal ones.
         """
+        shapes = {p.name: p.shape for p in self.parameters()}
+        centre = {name: jnp.zeros(shape) for name, shape in shapes.items()}
+        return Conditional(centre, {name: jnp.ones(shape) for name, shape in shapes.items()}, exact=False)
+
+    def search_ranges(self) -> dict[str, tuple[float, float]]:
+        """Centre and width, in unconstrained coordinates, for a search: only where prior draws cannot tell them."""
+        return {}
 
 
 class Independent(Block):

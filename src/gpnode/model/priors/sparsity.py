@@ -8,6 +8,7 @@ the common ones are re-exported here.
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -22,6 +23,7 @@ from numpyro.distributions import (
 )
 from numpyro.distributions import Laplace as _LaplaceDistribution
 
+from gpnode._registry import Registry
 from gpnode.errors import ModelError
 from gpnode.model.priors.distributions import unconstraining_transform
 from gpnode.model.priors.parameters import Block, Conditional, Independent, Parameter, Values
@@ -65,6 +67,8 @@ class FinnishHorseshoe(CoefficientPrior):
         has a logarithmic spike at zero that no gradient-based sampler can follow; the floor rounds it.
     """
 
+    name: ClassVar[str] = "finnish-horseshoe"
+
     expected_terms: float | None = None
     slab_dof: float = 1.0
     slab_scale: float = 1.0
@@ -75,11 +79,13 @@ class FinnishHorseshoe(CoefficientPrior):
         return _bind_horseshoe(self, name, groups, num_observations, slab=(self.slab_dof, self.slab_scale))
 
     def describe(self) -> dict[str, object]:
-        return {"kind": "finnish-horseshoe", **_settings(self)}
+        return {"kind": self.name, **_settings(self)}
 
 
 class Horseshoe(CoefficientPrior):
     """The horseshoe without a slab: large coefficients are left alone."""
+
+    name: ClassVar[str] = "horseshoe"
 
     expected_terms: float | None = None
     shared: bool = False
@@ -89,11 +95,13 @@ class Horseshoe(CoefficientPrior):
         return _bind_horseshoe(self, name, groups, num_observations, slab=None)
 
     def describe(self) -> dict[str, object]:
-        return {"kind": "horseshoe", **_settings(self)}
+        return {"kind": self.name, **_settings(self)}
 
 
 class Laplace(CoefficientPrior):
     """Double-exponential prior with a fixed scale (the Bayesian lasso)."""
+
+    name: ClassVar[str] = "laplace"
 
     scale: float = 1.0
 
@@ -102,11 +110,13 @@ class Laplace(CoefficientPrior):
         return Independent({name: prior})
 
     def describe(self) -> dict[str, object]:
-        return {"kind": "laplace", **_settings(self)}
+        return {"kind": self.name, **_settings(self)}
 
 
 class Gaussian(CoefficientPrior):
     """Normal prior with a fixed scale: shrinkage without sparsity."""
+
+    name: ClassVar[str] = "gaussian"
 
     scale: float = 1.0
 
@@ -114,10 +124,12 @@ class Gaussian(CoefficientPrior):
         return Independent({name: Normal(0.0, self.scale).expand([len(groups)])})
 
     def describe(self) -> dict[str, object]:
-        return {"kind": "gaussian", **_settings(self)}
+        return {"kind": self.name, **_settings(self)}
 
 
-ALL_COEFFICIENT_PRIORS = (FinnishHorseshoe, Horseshoe, Laplace, Gaussian)
+COEFFICIENT_PRIORS: Registry[CoefficientPrior] = Registry(
+    "coefficient prior", FinnishHorseshoe, Horseshoe, Laplace, Gaussian
+)
 
 
 class HorseshoeBlock(Block):
@@ -166,6 +178,10 @@ class HorseshoeBlock(Block):
         node = jax.random.categorical(key, self._log_joint(values, coef), axis=-1)
         var = self._coefficient_var(values)[jnp.asarray(self.groups), node]
         return Conditional({self.name: jnp.zeros(coef.size)}, {self.name: jnp.sqrt(var)}, exact=True)
+
+    def search_ranges(self) -> dict[str, tuple[float, float]]:
+        # Draws are too heavy-tailed to tell a width.
+        return {self.name: (0.0, 1.0), f"{self.name}.tau": (float(np.log(0.3)), 1.0)}
 
     def _coefficient_var(self, values: Values) -> Array:
         """Prior variance of each group's coefficients at each node; shape (groups, nodes)."""

@@ -23,7 +23,7 @@ from gpnode._files import write_text
 from gpnode.errors import GpnodeError
 from gpnode.render import plots
 from gpnode.render.mathml import equation_mathml
-from gpnode.results.equations import Equation, Equations
+from gpnode.results.equations.written import Equation, Equations
 from gpnode.results.forecasts import forecast
 from gpnode.results.posterior import Posterior
 
@@ -230,18 +230,18 @@ def _figure(what: str, axes: Any) -> str:
 def _settings(posterior: Posterior) -> str:
     record = posterior.record
     rows = {
-        "method": record["method"],
-        "settings": json.dumps(record["settings"]),
-        "seed": record["seed"],
+        "method": record.method,
+        "settings": json.dumps(record.settings),
+        "seed": record.seed,
         "measurements": posterior.data.size,
-        "seconds": f"{record['seconds']:.0f}",
-        "fingerprint of model and data": record["fingerprint"][:16],
-        "versions": ", ".join(f"{k} {v}" for k, v in record["versions"].items()),
+        "seconds": f"{record.seconds:.0f}",
+        "fingerprint of model and data": record.fingerprint[:16],
+        "versions": ", ".join(f"{k} {v}" for k, v in record.versions.items()),
     }
     lines = "".join(
         f"<tr><th scope='row'>{escape(k)}</th><td class='text'>{escape(str(v))}</td></tr>" for k, v in rows.items()
     )
-    described = escape(json.dumps(record["model"], indent=1))
+    described = escape(json.dumps(record.model, indent=1))
     return (
         f'<div class="wide"><table>{lines}</table></div>'
         "<p>The same problem file, seed and versions give the same draws: <code>gpnode fit problem.toml</code>.</p>"

@@ -12,9 +12,10 @@ from jax import Array
 
 from gpnode._config import compiled_for_few_calls
 from gpnode._threads import one_blas_thread
+from gpnode.inference.sampled import pick_evenly
 from gpnode.problem.density import Problem
 from gpnode.problem.factorisation import factorise
-from gpnode.results.posterior import Posterior, pick_evenly
+from gpnode.results.posterior import Posterior
 
 _PRIOR_DRAWS = 2000
 _AUDITED_DRAWS = 200

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpnode.inference.checks import Check
+from gpnode.inference.samplers.base import Method
 from gpnode.inference.stopping.modes import Modes
 from gpnode.inference.stopping.statistics import (
     ESS_LIMIT,
     RHAT_LIMIT,
     bulk_ess,
-    e_bfmi,
     gelman_rubin,
     geweke,
     rank_rhat,
@@ -20,11 +21,9 @@ from gpnode.inference.stopping.statistics import (
 from gpnode.render import notebook as nb
 from gpnode.results.diagnostics.audit import process_shares, widths_against_prior
 from gpnode.results.posterior import Posterior
+from gpnode.results.record import Record
 
 DIVERGENCE_LIMIT = 0.01
-PARETO_LIMIT = 0.7
-ACCEPT_LIMIT = 0.2
-BFMI_LIMIT = 0.3
 WEIGHT_ERROR_LIMIT = 0.1
 SHIFT_LIMIT = 0.1
 GEWEKE_LIMIT = 0.25
@@ -33,16 +32,6 @@ UNINFORMED = 0.9
 """A posterior this wide compared with its prior was not informed by the data."""
 ABSORBED = 0.1
 """With more of a variable's variation than this in the Gaussian process, the equations are not the whole story."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """One finding. ``passed`` is None for a remark that decides nothing."""
-
-    name: str
-    passed: bool | None
-    finding: str
-    remedy: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,12 +86,17 @@ class Verdict:
 
 def diagnose(posterior: Posterior) -> Verdict:
     """Check a posterior. NaN counts as failure."""
-    checks = _sample_checks(posterior) if posterior.is_sample else _laplace_checks(posterior)
-    checks += _common_checks(posterior) + _audit_remarks(posterior)
-    return Verdict(tuple(checks), posterior.is_sample)
+    method, record = posterior.record.sampler(), posterior.record
+    checks = [
+        *(_sample_checks(posterior, method) if method.is_sample else []),
+        *method.checks(posterior.stats, record.as_dict()),
+        *_common_checks(record),
+        *_audit_remarks(posterior),
+    ]
+    return Verdict(tuple(checks), method.is_sample)
 
 
-def _sample_checks(posterior: Posterior) -> list[Check]:
+def _sample_checks(posterior: Posterior, method: Method) -> list[Check]:
     scalars = dict(posterior.scalars())
     modes = posterior.visits
     apart = modes.count > 1
@@ -115,9 +109,8 @@ def _sample_checks(posterior: Posterior) -> list[Check]:
     scores = np.concatenate([geweke(v).ravel() for v, _ in parts])
     drifting = float(np.mean(~(np.abs(scores) <= 2.0)))  # NaN counts as drift
     fraction = float(diverging.mean())
-    method = posterior.record["method"]
-    draws = 2 * max(posterior.record.get("draws_made", [posterior.draws.sizes["draw"]]))
-    more = f"Run longer: method={'NUTS' if method == 'nuts' else 'Lifted'}(draws={draws})."
+    draws = 2 * max(posterior.record.draws_made or [posterior.draws.sizes["draw"]])
+    more = f"Run longer: method={type(method).__name__}(draws={draws})."
     chains = posterior.draws.sizes["chain"]
     within = ", within each mode" if apart else ""
     return [
@@ -148,11 +141,8 @@ def _sample_checks(posterior: Posterior) -> list[Check]:
             fraction < DIVERGENCE_LIMIT,
             f"{int(diverging.sum())} of {diverging.size} draws diverged ({fraction:.1%}), limit {DIVERGENCE_LIMIT:.0%}",
             "Divergences mark places the sampler cannot follow, and R-hat does not see what it missed. "
-            "Try "
-            + ("the default method, " if method == "nuts" else "")
-            + "narrower priors, or fewer candidate terms.",
+            f"Try {method.alternative}narrower priors, or fewer candidate terms.",
         ),
-        *(_nuts_checks(posterior) if method == "nuts" else [_lifted_check(posterior)]),
     ]
 
 
@@ -183,69 +173,23 @@ def _modes_checks(modes: Modes) -> list[Check]:
     ]
 
 
-def _nuts_checks(posterior: Posterior) -> list[Check]:
-    deep = float((posterior.stats["tree_depth"] >= posterior.record["settings"]["max_depth"]).mean())
-    # Files of earlier versions lack it; their draws are all there.
-    mixing = posterior.record.get("e_bfmi", e_bfmi(posterior.stats["energy"].to_numpy()))
-    return [
-        Check(
-            "paths long enough",
-            True if deep < 0.05 else None,
-            f"{deep:.1%} of draws stopped at the longest path allowed",
-        ),
-        Check(
-            "energy explored",
-            mixing >= BFMI_LIMIT,
-            f"E-BFMI {mixing:.2f}, limit {BFMI_LIMIT}",
-            "The density has tails too heavy for the sampler: try the default method, or priors with lighter tails.",
-        ),
-    ]
-
-
-def _lifted_check(posterior: Posterior) -> Check:
-    landed = posterior.stats["landed"].to_numpy().mean(axis=1)
-    accept = posterior.stats["accept_prob"].to_numpy().mean(axis=1)
-    return Check(
-        "moves completed",
-        bool(accept.min() > ACCEPT_LIMIT),
-        f"{1 - landed.mean():.0%} of moves could not be completed or retraced; "
-        f"lowest acceptance of a chain {accept.min():.0%}, limit {ACCEPT_LIMIT:.0%}",
-        "A chain hardly moves: tighten the priors, or look at the data for values no path can reach.",
-    )
-
-
-def _laplace_checks(posterior: Posterior) -> list[Check]:
-    k = posterior.record["laplace"]["pareto_k"]
-    return [
-        Check(
-            "normal approximation",
-            k < PARETO_LIMIT,
-            f"Pareto k of its importance weights {k:.2f}, limit {PARETO_LIMIT}",
-            "Sample instead: leave out method=Laplace(). Read the intervals here as rough.",
-        )
-    ]
-
-
-def _common_checks(posterior: Posterior) -> list[Check]:
-    record = posterior.record
-    found = []
-    failures = record["solver_failures"]
-    counted = ", ".join(f"{n} {cause}" for cause, n in failures.items() if n) or "none"
-    found.append(Check("failed solves while sampling", None, counted))
-    accuracy = record.get("accuracy")
+def _common_checks(record: Record) -> list[Check]:
+    counted = ", ".join(f"{n} {cause}" for cause, n in record.solver_failures.items() if n) or "none"
+    checks = [Check("failed solves while sampling", None, counted)]
+    accuracy = record.accuracy
     if accuracy is not None:
-        error, shift = accuracy["largest_error"], accuracy["largest_shift"]
-        found.append(
+        error, shift = accuracy.largest_error, accuracy.largest_shift
+        checks.append(
             Check(
                 "solver accurate",
                 shift < SHIFT_LIMIT,
-                f"against a tight solve the log density of {accuracy['draws']} draws is off by at most {error:.2g}, "
+                f"against a tight solve the log density of {accuracy.draws} draws is off by at most {error:.2g}, "
                 f"which shifts means by at most {shift:.2g} standard deviations, limit {SHIFT_LIMIT}",
                 "The solver's steps are too coarse for some draws: pass solver=Adaptive().",
             )
         )
-    if record.get("interrupted"):
-        found.append(
+    if record.interrupted:
+        checks.append(
             Check(
                 "run complete",
                 False,
@@ -253,7 +197,7 @@ def _common_checks(posterior: Posterior) -> list[Check]:
                 "Go on with it: gpnode resume, or the same fit with its checkpoint.",
             )
         )
-    return found
+    return checks
 
 
 def _audit_remarks(posterior: Posterior) -> list[Check]:

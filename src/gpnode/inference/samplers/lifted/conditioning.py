@@ -1,4 +1,4 @@
-"""The posterior in two halves: what moves the path given the rest, and the rest given the path."""
+"""The posterior in two halves: what the path depends on given the hyperparameters, and these given the path."""
 
 from __future__ import annotations
 
@@ -9,17 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from gpnode.inference.samplers.lifted.settings import Landing
 from gpnode.inference.samplers.lifted.surface import Local, Surface
 from gpnode.model.priors.parameters import Conditional, Values
 from gpnode.problem.density import Problem
-
-
-def split(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Positions in the unconstrained vector of what moves the path, and of the rest."""
-    slices = problem.layout.slices()
-    moving = [np.arange(slices[n].start, slices[n].stop) for n in problem.path_names]
-    path = np.concatenate([np.zeros(0, dtype=int), *moving])
-    return path, np.setdiff1d(np.arange(problem.size), path)
 
 
 def whiteners_of(problem: Problem, u: Array) -> list[Array]:
@@ -29,7 +22,7 @@ def whiteners_of(problem: Problem, u: Array) -> list[Array]:
 
 
 def path_given_hyper(
-    problem: Problem, u: Array, whiteners: list[Array], key: Array
+    problem: Problem, u: Array, whiteners: list[Array], key: Array, landing: Landing | None = None
 ) -> tuple[Surface, Array, Callable[[Array], Array]]:
     """Residuals as a function of the path's parameters in units of their prior, with everything else as in ``u``.
 
@@ -37,7 +30,7 @@ def path_given_hyper(
     whole unconstrained vector. Local scales of the horseshoe are drawn with ``key``. ``whiteners``
     are those of ``u``.
     """
-    where, _ = split(problem)
+    where = problem.path_positions
     values = problem.constrain(u)
     conditionals = [
         block.conditional(values, k)
@@ -96,11 +89,12 @@ def path_given_hyper(
                 total += block.log_prior(at) + problem.layout.log_jacobian(place(x), tuple(conditional.centre))
         return total + (0.0 if all(c.exact for c in conditionals) else 0.5 * _norm(problem, conditionals, x))
 
-    return Surface(residuals, evaluate, jax.value_and_grad(excess), steer), (u[where] - centre) / width, place
+    surface = Surface(residuals, evaluate, jax.value_and_grad(excess), steer, landing or Landing())
+    return surface, (u[where] - centre) / width, place
 
 
 def _gather(problem: Problem, conditionals: list[Conditional]) -> tuple[Array, Array]:
-    """Centre and width of each number that moves the path, in the order of :func:`split`."""
+    """Centre and width of each number that moves the path, in the order of ``problem.path_positions``."""
     centres: Values = {}
     widths: Values = {}
     for conditional in conditionals:

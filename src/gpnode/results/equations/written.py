@@ -8,23 +8,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import sympy
 from sympy.printing.numpy import NumPyPrinter
 
 from gpnode.errors import ModelError
-from gpnode.model.dynamics import Dictionary, Dynamics, KnownForm, Named, Sum
-from gpnode.model.dynamics.terms import Term
 from gpnode.render import notebook as nb
-from gpnode.render.mathml import equation_mathml, rounded
-from gpnode.results.posterior import Posterior
-from gpnode.tracing.formulas import NoExpression, formulas, number
+from gpnode.render.mathml import equation_mathml
 
-ACTIVE_SIZE = 0.15
-"""A scaled coefficient larger than this moves its state noticeably; its term counts as active."""
-
-_MOST_FORMS = 5
+LIKELY = 0.5
+"""A term that acts with this probability belongs into the equation as written."""
+DIGITS = 4
+"""Of numbers in formulas."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +36,7 @@ class TermEstimate:
     @property
     def likely(self) -> bool:
         """Whether the term belongs into the equation as written."""
-        return self.probability is None or self.probability >= 0.5
+        return self.probability is None or self.probability >= LIKELY
 
 
 @dataclass(frozen=True)
@@ -164,111 +159,6 @@ class Equations:
             raise ModelError(f"these equations cannot be written as a formula: {', '.join(foreign)}.")
 
 
-def equations(posterior: Posterior) -> Equations:
-    """The equations of a posterior that knows its model."""
-    if posterior.model is None or posterior.problem is None:
-        raise ModelError("equations need the model: load the posterior with Posterior.load(path, model=...).")
-    dynamics, states = posterior.model.dynamics, posterior.model.states
-    terms: dict[str, list[TermEstimate]] = {s: [] for s in states}
-    forms: dict[str, tuple[Form, ...]] = {}
-    known: dict[str, sympy.Expr] = {}
-    parameters: list[tuple[str, float, float, float]] = []
-    for prefix, part in _parts(dynamics, ""):
-        if isinstance(part, Dictionary):
-            for state, (found, likely) in _dictionary_terms(part, prefix, posterior).items():
-                terms[state] += found
-                forms[state] = likely
-        elif isinstance(part, KnownForm):
-            for state, expression in _known_right_sides(part, prefix, states).items():
-                known[state] = known.get(state, sympy.Integer(0)) + expression
-            parameters += [_interval(prefix + n, posterior.draws[prefix + n]) for n in part.unknown]
-    return Equations(
-        tuple(Equation(s, tuple(terms[s]), forms.get(s, ()), known.get(s)) for s in states),
-        tuple(parameters),
-    )
-
-
-def _active_draws(part: Dictionary, prefix: str, posterior: Posterior) -> np.ndarray:
-    """Whether each coefficient (draws, states, terms) is large enough for its term to count as active."""
-    coef = posterior.draws[f"{prefix}coef"].transpose("chain", "draw", ...).to_numpy()
-    return np.abs(coef.reshape(-1, *coef.shape[2:])) > ACTIVE_SIZE * _coefficient_unit(part, posterior)
-
-
-def _parts(dynamics: Dynamics, prefix: str) -> list[tuple[str, Dynamics]]:
-    if isinstance(dynamics, Sum):
-        return [p for name, part in dynamics.parts.items() for p in _parts(part, f"{prefix}{name}.")]
-    return [(prefix, dynamics)]
-
-
-def _interval(name: str, draws: Any) -> tuple[str, float, float, float]:
-    low, high = np.quantile(draws, [0.025, 0.975])
-    return name, float(draws.mean()), float(low), float(high)
-
-
-def _dictionary_terms(
-    part: Dictionary, prefix: str, posterior: Posterior
-) -> dict[str, tuple[list[TermEstimate], tuple[Form, ...]]]:
-    draws = posterior.draws[f"{prefix}coef"].transpose("chain", "draw", ...).to_numpy()
-    active = _active_draws(part, prefix, posterior)
-    free, _ = part.masks()
-    found = {}
-    for i, state in enumerate(part.states):
-        terms = []
-        for k, term in enumerate(part.terms):
-            values = draws[:, :, i, k]
-            if not free[i, k] and values.flat[0] == 0:
-                continue
-            probability = float(active[:, i, k].mean()) if free[i, k] else None
-            _, mean, low, high = _interval(term.name, values)
-            terms.append(TermEstimate(term.name, mean, low, high, probability, _term_formula(term, part.inputs)))
-        found[state] = terms, _forms(active[:, i], free[i], [t.name for t in part.terms])
-    return found
-
-
-def _forms(active: np.ndarray, free: np.ndarray, names: list[str]) -> tuple[Form, ...]:
-    """The most frequent sets of active terms among draws (draws, terms)."""
-    sets, counts = np.unique(active & free, axis=0, return_counts=True)
-    best = np.argsort(-counts, kind="stable")[:_MOST_FORMS]
-    return tuple(
-        Form(tuple(n for n, on in zip(names, sets[b], strict=True) if on), counts[b] / len(active)) for b in best
-    )
-
-
-def _coefficient_unit(part: Dictionary, posterior: Posterior) -> np.ndarray:
-    """User units of one scaled coefficient (states, terms)."""
-    assert posterior.problem is not None
-    problem = posterior.problem
-    bound = part.bind(problem.states, problem.scaling, posterior.data.size, "")
-    return np.asarray(bound.unit)
-
-
-def _term_formula(term: Term, inputs: tuple[str, ...]) -> sympy.Expr:
-    """The term as a formula, or a symbol of its name where there is none."""
-    try:
-        return formulas(
-            lambda *xs: [jnp.asarray(term(Named(dict(zip(inputs, xs, strict=True)))), dtype=float)],
-            [sympy.Symbol(s) for s in inputs],
-        )[0]
-    except NoExpression:
-        return sympy.Symbol(term.name)
-
-
-def _known_right_sides(part: KnownForm, prefix: str, states: tuple[str, ...]) -> dict[str, sympy.Expr]:
-    """The user's function as formulas; a bare symbol ``f_state`` where it cannot be written as one."""
-    symbols = [sympy.Symbol(n) for n in ("t", *states)]
-    symbols += [sympy.Symbol(prefix + n) if n in part.unknown else number(value) for n, value in part.priors.items()]
-
-    def flat(*values: Any) -> list[Any]:
-        t, xs, ps = values[0], values[1 : 1 + len(states)], values[1 + len(states) :]
-        slopes = part.slopes(t, dict(zip(states, xs, strict=True)), dict(zip(part.priors, ps, strict=True)))
-        return [jnp.asarray(slopes[s], dtype=float) for s in part.states]
-
-    try:
-        return dict(zip(part.states, formulas(flat, symbols), strict=True))
-    except NoExpression:
-        return {s: sympy.Symbol(f"f_{s}") for s in part.states}
-
-
 # -- text ----------------------------------------------------------------------------------
 
 
@@ -304,3 +194,8 @@ def _identifier(name: str) -> str:
     found = re.sub(r"\W", "_", name)
     found = f"_{found}" if not found or found[0].isdigit() else found
     return f"{found}_" if keyword.iskeyword(found) or found in ("t", "x", "np", "slopes") else found
+
+
+def rounded(expression: sympy.Expr) -> sympy.Expr:
+    """The expression with numbers of four digits."""
+    return expression.xreplace({f: sympy.Float(f, DIGITS) for f in expression.atoms(sympy.Float)})

@@ -1,0 +1,63 @@
+"""Smoothed states and slopes of fully measured experiments, which equations can be matched to without a solve."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from gpnode.problem.density import Problem
+from gpnode.problem.observables import Measurements
+from gpnode.problem.smoothing import Smooth
+
+
+class SlopeData(eqx.Module):
+    """Smoothed states and slopes (points, states) in scaled units at solver ``times`` (points,)."""
+
+    times: Array
+    states: Array
+    slopes: Array
+    width: Array
+
+
+def slope_data(problem: Problem, smooths: list[Smooth | None], points: int) -> SlopeData | None:
+    """Smoothed states and slopes where all states of an experiment are known; None with latent states."""
+    observed = {problem.observables[m.observable].state for m in problem.measured}
+    if observed != set(range(len(problem.states))):
+        return None
+    times, states, slopes = [], [], []
+    for experiment in range(len(problem.experiments)):
+        series = {
+            problem.observables[m.observable].state: (m, s)
+            for m, s in zip(problem.measured, smooths, strict=True)
+            if m.experiment == experiment and s is not None
+        }
+        if set(series) != observed:
+            continue
+        low = max(float(m.gp_times[0]) for m, _ in series.values())
+        high = min(float(m.gp_times[-1]) for m, _ in series.values())
+        if not high > low:
+            continue
+        grid = np.linspace(low, high, points)
+        x, dx = _smoothed_states(problem, series, grid)
+        times.append(grid * float(problem.scaling.record_length / problem.scaling.time_unit))
+        states.append(x)
+        slopes.append(dx)
+    if not times:
+        return None
+    all_slopes = np.concatenate(slopes)
+    width = 0.1 * np.maximum(all_slopes.std(axis=0), 1e-6)
+    return SlopeData(*map(jnp.asarray, (np.concatenate(times), np.concatenate(states), all_slopes, width)))
+
+
+def _smoothed_states(
+    problem: Problem, series: dict[int, tuple[Measurements, Smooth]], grid: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scaled states and slopes (points, states) of one experiment at Gaussian-process times ``grid``."""
+    per_solver_time = float(problem.scaling.time_unit / problem.scaling.record_length)
+    x, dx = np.zeros((grid.size, len(series))), np.zeros((grid.size, len(series)))
+    for state, (measurements, fit) in series.items():
+        transform = problem.observables[measurements.observable].transform
+        x[:, state], dx[:, state] = transform.backward_with_slope(fit.value(grid), fit.slope(grid) * per_solver_time)
+    return x, dx
