@@ -8,7 +8,7 @@ from gpnode.render.html.charts import draw_band, draw_dots, spread_evenly
 from gpnode.render.html.environment import format_interval, format_number, render_template
 from gpnode.render.html.mathml import equation_mathml
 
-if TYPE_CHECKING:  # those who show themselves import this module, so that it is light
+if TYPE_CHECKING:  # measurements are shown without loading the code of results
     from gpnode.data.observations import Observations
     from gpnode.results.diagnostics.verdict import Verdict
     from gpnode.results.equations import Equations
@@ -114,5 +114,5 @@ def equations(equations: Equations) -> str:
 
 
 def _render(name: str, **values: object) -> str:
-    # Plain text for the notebook: joined to other HTML, it must not escape that.
+    # Plain text: Markup would escape other HTML that a caller joins to it.
     return str(render_template(f"notebook/{name}.html", **values))

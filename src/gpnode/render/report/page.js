@@ -20,9 +20,9 @@
   function ticks(low, high, count) {
     const raw = (high - low) / count, power = Math.pow(10, Math.floor(Math.log10(raw)));
     const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw);
-    const found = [];
-    for (let v = Math.ceil(low / step) * step; v <= high + 1e-9 * step; v += step) found.push(Math.abs(v) < 1e-9 * step ? 0 : v);
-    return found;
+    const values = [];
+    for (let v = Math.ceil(low / step) * step; v <= high + 1e-9 * step; v += step) values.push(Math.abs(v) < 1e-9 * step ? 0 : v);
+    return values;
   }
   function short(v, digits = 4) { return v === null ? "–" : Number(v.toPrecision(digits)).toString(); }
 
