@@ -87,4 +87,4 @@ def _evaluate(jaxpr: Any, consts: list[Any], arguments: list[Any]) -> list[Any]:
 
 def round_numbers(expression: sympy.Expr, digits: int = 4) -> sympy.Expr:
     """The expression with its numbers rounded to so many significant digits."""
-    return expression.xreplace({number: sympy.Float(number, digits) for number in expression.atoms(sympy.Float)})
+    return expression.xreplace({value: sympy.Float(value, digits) for value in expression.atoms(sympy.Float)})
