@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import gpnode as gn
-from gpnode.render.report import build
+from gpnode.render.report.page import build
+from gpnode.results.diagnostics.verdict import Check
 
 EVIL = "<script>alert(1)</script>"
 NAME = EVIL.replace("/", "|")  # results are kept under the names of states, which hold no slash
@@ -63,10 +64,10 @@ def test_report_stands_alone(page):
 
 
 def test_draws_without_a_path_are_counted_on_the_page(hostile, monkeypatch):
-    from gpnode.render import report
+    from gpnode.render.report import paths
 
-    whole = report.forecast
-    monkeypatch.setattr(report, "forecast", lambda *a, **k: dataclasses.replace(whole(*a, **k), failures=7))
+    whole = paths.forecast
+    monkeypatch.setattr(paths, "forecast", lambda *a, **k: dataclasses.replace(whole(*a, **k), failures=7))
     assert "could not be solved: 7." in build(hostile)
 
 
@@ -156,7 +157,7 @@ def test_notebook_of_a_posterior_begins_with_the_verdict(hostile):
     assert text.startswith(verdict.headline)
     for name in hostile.summary().index:
         assert name in text
-    failed = dataclasses.replace(verdict, checks=(*verdict.checks, gn.diagnostics.Check("it", False, "is", "do so")))
+    failed = dataclasses.replace(verdict, checks=(*verdict.checks, Check("it", False, "is", "do so")))
     assert "do so" in Structure(failed._repr_html_()).text
     assert "FAIL" in Structure(failed._repr_html_()).text
 

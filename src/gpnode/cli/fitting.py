@@ -130,7 +130,7 @@ def _run(folder: Path, problem: ProblemFile, method: Any, seed: int, options: ar
     """Fit with a checkpoint, write results, print the verdict."""
     import matplotlib.pyplot as plt
 
-    from gpnode.render.report import write_report
+    from gpnode.render.report.page import write_report
 
     plt.switch_backend("Agg")
     try:

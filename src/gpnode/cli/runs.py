@@ -171,7 +171,7 @@ def _export(options: argparse.Namespace) -> int:
 def _report(options: argparse.Namespace) -> int:
     import matplotlib.pyplot as plt
 
-    from gpnode.render.report import write_report
+    from gpnode.render.report.page import write_report
 
     plt.switch_backend("Agg")
     posterior, _ = load_run(options.run)

@@ -25,9 +25,6 @@ from gpnode.data.series import (
 )
 from gpnode.data.tables import date_origin, elapsed_times, require_columns, require_names
 from gpnode.errors import DataError
-from gpnode.render import notebook as nb
-
-_MOST_SHOWN = 40  # series in a notebook
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +213,7 @@ class Observations:
 
     def __str__(self) -> str:
         unit = f" {self.time_unit}" if self.time_unit else ""
-        lines = [self._what()]
+        lines = [self.headline]
         for s in self.series:
             where = "" if len(self.experiments) == 1 else f" [{s.experiment}]"
             lines.append(
@@ -225,29 +222,16 @@ class Observations:
             )
         return "\n".join(lines)
 
-    def _what(self) -> str:
-        runs = len(self.experiments)
-        return f"Observations: {self.size} measurements, {runs} {'experiment' if runs == 1 else 'experiments'}"
+    @property
+    def headline(self) -> str:
+        """How much there is, in one line."""
+        count = len(self.experiments)
+        return f"Observations: {self.size} measurements, {count} {'experiment' if count == 1 else 'experiments'}"
 
     def _repr_html_(self) -> str:
-        several = len(self.experiments) > 1
-        unit = f" ({self.time_unit})" if self.time_unit else ""
-        head = ["variable", *(["experiment"] if several else []), "", "values", f"time{unit}", "lowest", "highest"]
-        rows = [
-            [
-                s.variable,
-                *([s.experiment] if several else []),
-                nb.dots(s.times, s.values),
-                str(s.times.size),
-                f"{s.times[0]:.6g} to {s.times[-1]:.6g}",
-                f"{s.values.min():.4g}",
-                f"{s.values.max():.4g}",
-            ]
-            for s in self.series[:_MOST_SHOWN]
-        ]
-        left_out = len(self.series) - len(rows)
-        more = [nb.line(f"and {left_out} more series: to_long() has them all")] if left_out else []
-        return nb.block(nb.title(self._what()), nb.table(head, rows, left=2 + several), *more)
+        from gpnode.render import notebook
+
+        return notebook.observations(self)
 
     # -- assembly and checks --------------------------------------------------------------
 

@@ -25,13 +25,11 @@ from gpnode.inference.sampled import pick_evenly
 from gpnode.model.priors.parameters import Values
 from gpnode.problem.density import Problem
 from gpnode.problem.observables import Measurements, Observable
-from gpnode.render import notebook as nb
 from gpnode.results.posterior import Posterior
 from gpnode.solvers import Status
 
 _STEP_ERROR = 1e-7  # of one step, relative to states of order one
 _MOST_STEPS = 20_000
-_TIMES_SHOWN = 5  # in a notebook
 
 
 @dataclass(frozen=True)
@@ -100,24 +98,9 @@ class Forecast:
         return found
 
     def _repr_html_(self) -> str:
-        low, high = self.interval()
-        ends = [a.transpose("time", "state").to_numpy() for a in (low, self.mean(), high)]
-        shown = nb.few(self.times.size, _TIMES_SHOWN)
-        names = [str(s) for s in self.states["state"].to_numpy()]
-        rows = [
-            [
-                name,
-                nb.band(self.times, *(e[:, d] for e in ends)),
-                *(f"{ends[1][i, d]:.4g} [{ends[0][i, d]:.4g}, {ends[2][i, d]:.4g}]" for i in shown),
-            ]
-            for d, name in enumerate(names)
-        ]
-        head = ["state", "", *(f"time {self.times[i]:.6g}" for i in shown)]
-        what = f"Forecast: {self.states.sizes['draw']} paths at {self.times.size} times"
-        parts = [nb.title(what), nb.table(head, rows, left=2), nb.line("mean, with 95 % intervals")]
-        if self.failures:
-            parts.append(nb.headline(f"{self.failures} draws could not be solved and were left out", False))
-        return nb.block(*parts)
+        from gpnode.render import notebook
+
+        return notebook.forecast(self)
 
 
 @accepts(trajectory="experiment")

@@ -17,7 +17,6 @@ from gpnode.inference.stopping.modes import Modes, find_modes
 from gpnode.inference.stopping.statistics import bulk_ess, rank_rhat, tail_ess
 from gpnode.model.model import Model
 from gpnode.problem.density import Problem
-from gpnode.render import notebook as nb
 from gpnode.results.record import Record
 
 if TYPE_CHECKING:
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
 
     from gpnode.results.diagnostics.verdict import Verdict
     from gpnode.results.equations.written import Equations
-
-
-_MOST_SHOWN = 60  # numbers in a notebook
 
 
 def _renumbered(dataset: xr.Dataset) -> xr.Dataset:
@@ -187,25 +183,16 @@ class Posterior:
 
     def __str__(self) -> str:
         table = self.summary().to_string(float_format=lambda x: f"{x:.4g}")
-        return f"{self._what()}\n\n{table}\n\n{self.diagnose()}"
+        return f"{self.headline}\n\n{table}\n\n{self.diagnose()}"
 
     def _repr_html_(self) -> str:
-        table, verdict = self.summary(), self.diagnose()
-        rows = [
-            [str(name), *(f"{v:.4g}" for v in row)]
-            for name, row in zip(table.index[:_MOST_SHOWN], table.to_numpy(), strict=False)
-        ]
-        left_out = len(table) - len(rows)
-        return nb.block(
-            nb.headline(verdict.headline, verdict.converged),
-            *(nb.line(f"→ {remedy}") for remedy in verdict.remedies),
-            nb.title(self._what()),
-            nb.folded("checks", verdict.as_table()),
-            nb.table(["", *map(str, table.columns)], rows),
-            *([nb.line(f"and {left_out} more numbers: summary() has them all")] if left_out else []),
-        )
+        from gpnode.render import notebook
 
-    def _what(self) -> str:
+        return notebook.posterior(self)
+
+    @property
+    def headline(self) -> str:
+        """What these draws are, in one line."""
         chains, draws = self.draws.sizes["chain"], self.draws.sizes["draw"]
         made = max(self.record.draws_made or [draws])
         some = f" (of up to {made} made)" if made > draws else ""

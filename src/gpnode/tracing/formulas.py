@@ -83,3 +83,8 @@ def _evaluate(jaxpr: Any, consts: list[Any], arguments: list[Any]) -> list[Any]:
             raise NoExpression(name)
         known |= dict(zip(step.outvars, results, strict=True))
     return [read(v) for v in jaxpr.outvars]
+
+
+def round_numbers(expression: sympy.Expr, digits: int = 4) -> sympy.Expr:
+    """The expression with its numbers rounded to so many significant digits."""
+    return expression.xreplace({value: sympy.Float(value, digits) for value in expression.atoms(sympy.Float)})

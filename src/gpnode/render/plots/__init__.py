@@ -1,9 +1,12 @@
-"""Figures: Axes in, Axes out. Every function draws on the axes it is given, or makes its own."""
+"""Figures: Axes in, Axes out. Every function draws on the axes of its caller, or makes new ones.
+
+May import data, results and design; computes nothing that a result does not have already.
+"""
 
 from gpnode.render.plots.bands import paths, phase_portrait, residuals
-from gpnode.render.plots.calibration import calibration
 from gpnode.render.plots.chains import autocorrelation, geweke, traces
 from gpnode.render.plots.estimates import coefficients, inclusion, parameters
+from gpnode.render.plots.ranks import calibration
 
 trajectories = paths  # its old name
 

@@ -1,4 +1,4 @@
-"""Figures of paths: data, forecasts, residuals, the plane of two states."""
+"""Figures of paths: measurements, forecasts, residuals, and the plane of two states."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def paths(
             low, high = (end.sel(state=state).to_numpy() for end in around)
             label = "95 % of whole paths"
             ax.fill_between(forecast.times, low, high, color=PATH, alpha=0.12, lw=0, label=label)
-        middle, spread = mean.sel(state=state).to_numpy(), std.sel(state=state).to_numpy()
+        middle, margin = mean.sel(state=state).to_numpy(), 2 * std.sel(state=state).to_numpy()
         ax.fill_between(
             forecast.times,
-            middle - 2 * spread,
-            middle + 2 * spread,
+            middle - margin,
+            middle + margin,
             color=PATH,
             alpha=0.2,
             lw=0,
@@ -62,10 +62,10 @@ def paths(
         ax.margins(x=0.01)
     unit = f" ({data.time_unit})" if data is not None and data.time_unit else ""
     axes[-1].set_xlabel(f"time{unit}")
-    found = {label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-    columns = len(found) if len(found) <= 6 else 4  # that have room above an axes of the usual width
+    handles = {label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    columns = len(handles) if len(handles) <= 6 else 4  # more do not fit above axes of the usual width
     place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": columns}
-    axes[0].legend(found.values(), found, **place, frameon=False, fontsize="small")
+    axes[0].legend(handles.values(), handles, **place, frameon=False, fontsize="small")
     return axes
 
 
@@ -86,16 +86,16 @@ def _draw_data(ax: Axes, data: Observations, state: str, experiment: str) -> Non
 
 
 def residuals(posterior: Posterior, *, axes: Sequence[Axes] | None = None, max_draws: int = 200) -> Sequence[Axes]:
-    """Measurements minus the mean path of the equations alone, and minus that with the Gaussian process.
+    """Measurements minus the mean path: of the equations alone (open circles), and with the Gaussian process (dots).
 
-    What is left in open circles is what the equations do not explain.
+    Open circles show what the equations do not explain.
     """
     data = posterior.data
     series = list(data.series)
     axes = panels(len(series), 1, (8, 1.9), axes)
     for ax, s in zip(axes, series, strict=True):
-        found = forecast(posterior, s.times, experiment=s.experiment, max_draws=max_draws)
-        ode, full = (array.mean("draw").sel(state=s.variable).to_numpy() for array in (found.ode, found.expected))
+        paths = forecast(posterior, s.times, experiment=s.experiment, max_draws=max_draws)
+        ode, full = (array.mean("draw").sel(state=s.variable).to_numpy() for array in (paths.ode, paths.expected))
         ax.axhline(0.0, color="0.6", lw=0.8)
         ax.plot(s.times, s.values - ode, "o", mfc="none", color=COLOURS[1], ms=4, label="minus equations")
         if not np.allclose(ode, full):
@@ -116,7 +116,7 @@ def phase_portrait(
 ) -> Axes:
     """The mean vector field in the plane of two states, the others at their mean, with the mean path and data.
 
-    ``path`` is a forecast whose mean is drawn; by default that over the measured time.
+    ``path`` is a forecast whose mean is drawn; by default one over the measured time.
     """
     data = posterior.data
     name = data.experiments[0] if path is None else path.experiment

@@ -1,4 +1,4 @@
-"""Figures of the Markov chains: do they agree, have they settled, how fast do they forget?"""
+"""Figures of the Markov chains: whether they agree, and how fast they forget where they were."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpnode.results.posterior import Posterior
 _MOST_SHOWN = 8
 
 
-def _chosen(posterior: Posterior, names: Sequence[str] | None) -> dict[str, np.ndarray]:
+def _choose_draws(posterior: Posterior, names: Sequence[str] | None) -> dict[str, np.ndarray]:
     """Draws (chains, draws) of the parameters asked for; by default those whose chains agree least."""
     every = dict(posterior.scalars())
     if names is None:
@@ -31,7 +31,7 @@ def _chosen(posterior: Posterior, names: Sequence[str] | None) -> dict[str, np.n
 
 def geweke(posterior: Posterior, names: Sequence[str] | None = None, *, ax: Axes | None = None) -> Axes:
     """Geweke's z-scores: the beginning of each chain against twenty pieces of its second half."""
-    chosen = _chosen(posterior, names)
+    chosen = _choose_draws(posterior, names)
     if ax is None:
         _, ax = plt.subplots(figsize=(7.5, 3.2), layout="constrained")
     ax.axhspan(-2.0, 2.0, color="0.93", zorder=0)
@@ -39,8 +39,8 @@ def geweke(posterior: Posterior, names: Sequence[str] | None = None, *, ax: Axes
     for i, (name, draws) in enumerate(chosen.items()):
         scores = geweke_scores(draws)
         place = np.arange(1, scores.shape[1] + 1) + 0.06 * (i - len(chosen) / 2)
-        for c, own in enumerate(scores):
-            ax.plot(place, own, "o", ms=3, color=COLOURS[i % len(COLOURS)], label=name if c == 0 else None)
+        for c, of_chain in enumerate(scores):
+            ax.plot(place, of_chain, "o", ms=3, color=COLOURS[i % len(COLOURS)], label=name if c == 0 else None)
     ax.set_xlabel("piece of the second half")
     ax.set_ylabel("z-score")
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize="small")
@@ -54,7 +54,7 @@ def autocorrelation(
     if ax is None:
         _, ax = plt.subplots(figsize=(7.5, 3.2), layout="constrained")
     ax.axhline(0.0, color="0.7", lw=0.8)
-    for i, (name, draws) in enumerate(_chosen(posterior, names).items()):
+    for i, (name, draws) in enumerate(_choose_draws(posterior, names).items()):
         ax.plot(autocorrelations(draws, lags).mean(axis=0), color=COLOURS[i % len(COLOURS)], lw=1.4, label=name)
     ax.set_xlabel("lag (draws)")
     ax.set_ylabel("autocorrelation")
@@ -66,16 +66,16 @@ def traces(
     posterior: Posterior, names: Sequence[str] | None = None, *, axes: Sequence[Axes] | None = None
 ) -> Sequence[Axes]:
     """Draws in their order and, beside them, ranks among all chains: flat bars mean that chains agree."""
-    chosen = _chosen(posterior, names)
+    chosen = _choose_draws(posterior, names)
     axes = panels(len(chosen), 2, (5.5, 1.7), axes)
     for row, (name, draws) in enumerate(chosen.items()):
         left, right = axes[2 * row], axes[2 * row + 1]
         ranks = rankdata(draws).reshape(draws.shape)
         edges = np.linspace(0.5, draws.size + 0.5, 21)
         middles, width = 0.5 * (edges[1:] + edges[:-1]), edges[1] - edges[0]
-        for c, own in enumerate(draws):
+        for c, chain in enumerate(draws):
             colour = COLOURS[c % len(COLOURS)]
-            left.plot(own, lw=0.4, color=colour, alpha=0.8)
+            left.plot(chain, lw=0.4, color=colour, alpha=0.8)
             counts, _ = np.histogram(ranks[c], edges)
             right.step(middles, counts, where="mid", color=colour, lw=1.2, label=f"chain {c + 1}")
         right.axhline(draws.shape[1] / 20, color="0.6", lw=0.8, ls="--")

@@ -1,4 +1,4 @@
-"""Figures of what was inferred: coefficients, parameters, which terms act."""
+"""Figures of what was inferred: coefficients, parameters, and which terms are active."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from gpnode.results.posterior import Posterior
 def coefficients(
     posterior: Posterior, name: str = "coef", *, truth: np.ndarray | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Boxes (minimum, quartiles, maximum) of a dictionary's coefficients over their spread.
+    """Boxes (minimum, quartiles, maximum) of a dictionary's coefficients, each over its largest magnitude.
 
-    Coefficients of different terms have different units, so each is divided by its own
-    largest magnitude; numbers beside the boxes give the median in the user's units.
-    ``truth`` (states, terms) is marked if known.
+    Coefficients of different terms have different units, hence the division; numbers beside the boxes give the
+    median in the user's units. ``truth`` (states, terms) is marked if known.
     """
     array = posterior.draws[name].transpose("chain", "draw", ...)
     values = array.to_numpy().reshape(-1, *array.shape[2:])
@@ -101,20 +100,20 @@ def parameters(
 
 def inclusion(posterior: Posterior, *, ax: Axes | None = None) -> Axes:
     """Probability that each term is active in each equation, as a chart of squares with numbers."""
-    found = [e for e in posterior.equations().equations if e.terms]
-    terms = list(dict.fromkeys(t.term for e in found for t in e.terms))
-    table = np.full((len(found), len(terms)), np.nan)
-    for i, equation in enumerate(found):
+    equations = [e for e in posterior.equations().equations if e.terms]
+    terms = list(dict.fromkeys(t.term for e in equations for t in e.terms))
+    table = np.full((len(equations), len(terms)), np.nan)
+    for i, equation in enumerate(equations):
         for t in equation.terms:
             table[i, terms.index(t.term)] = 1.0 if t.probability is None else t.probability
     if ax is None:
-        _, ax = plt.subplots(figsize=(1.6 + 0.62 * len(terms), 1.2 + 0.55 * len(found)), layout="constrained")
+        _, ax = plt.subplots(figsize=(1.6 + 0.62 * len(terms), 1.2 + 0.55 * len(equations)), layout="constrained")
     ax.imshow(table, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
     for (i, k), value in np.ndenumerate(table):
         if np.isfinite(value):
             ax.text(k, i, f"{value:.2f}", ha="center", va="center", color="white" if value > 0.55 else "0.2")
     ax.set_xticks(range(len(terms)), terms, rotation=35, ha="right")
-    ax.set_yticks(range(len(found)), [f"d{e.state}/dt" for e in found])
+    ax.set_yticks(range(len(equations)), [f"d{e.state}/dt" for e in equations])
     ax.set_title("probability that a term is active", fontsize="medium")
     ax.tick_params(length=0)
     return ax

@@ -8,8 +8,8 @@
   const L = 56, R = 14, T = 10, B = 40;
   let view = null, at = null, read = null, shown = [], W = 860, H = 380;
 
-  function run() { return all.runs[get("run").value]; }
-  function whole() { const t = run().t; return [t[0], t[t.length - 1]]; }
+  function experiment() { return all.experiments[get("run").value]; }
+  function whole() { const t = experiment().t; return [t[0], t[t.length - 1]]; }
   function element(name, attributes, parent, text) {
     const e = document.createElementNS(NS, name);
     for (const k in attributes) e.setAttribute(k, attributes[k]);
@@ -20,15 +20,15 @@
   function ticks(low, high, count) {
     const raw = (high - low) / count, power = Math.pow(10, Math.floor(Math.log10(raw)));
     const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw);
-    const found = [];
-    for (let v = Math.ceil(low / step) * step; v <= high + 1e-9 * step; v += step) found.push(Math.abs(v) < 1e-9 * step ? 0 : v);
-    return found;
+    const values = [];
+    for (let v = Math.ceil(low / step) * step; v <= high + 1e-9 * step; v += step) values.push(Math.abs(v) < 1e-9 * step ? 0 : v);
+    return values;
   }
   function short(v, digits = 4) { return v === null ? "–" : Number(v.toPrecision(digits)).toString(); }
 
   function draw() {
     W = Math.max(320, Math.min(900, chart.clientWidth)); H = Math.round(160 + 0.26 * W);
-    const r = run(), s = r.states[get("variable").value], level = get("level").value;
+    const r = experiment(), s = r.states[get("variable").value], level = get("level").value;
     const shape = get("ode").checked && s.ode ? s.ode : s.full, [low, high] = shape.bands[level], line = shape.mean;
     const inside = r.t.map((t, i) => i).filter((i) => r.t[i] >= view[0] && r.t[i] <= view[1]);
     const points = s.data ? s.data.t.map((t, i) => [t, s.data.y[i]]).filter((p) => p[0] >= view[0] && p[0] <= view[1]) : [];

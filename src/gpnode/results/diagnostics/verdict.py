@@ -18,7 +18,6 @@ from gpnode.inference.stopping.statistics import (
     rank_rhat,
     tail_ess,
 )
-from gpnode.render import notebook as nb
 from gpnode.results.diagnostics.audit import process_shares, widths_against_prior
 from gpnode.results.posterior import Posterior
 from gpnode.results.record import Record
@@ -75,13 +74,10 @@ class Verdict:
         lines = [f"  {marks[c.passed]} {c.name}: {c.finding}" for c in self.checks]
         return "\n".join([f"Verdict: {self.headline}", *lines, *(f"  -> {remedy}" for remedy in self.remedies)])
 
-    def as_table(self) -> nb.Markup:
-        """The checks as an HTML table."""
-        return nb.table([], [[nb.mark(c.passed), c.name, c.finding] for c in self.checks], left=3, wrap=True)
-
     def _repr_html_(self) -> str:
-        head = nb.headline(self.headline, self.converged)
-        return nb.block(head, *(nb.line(f"→ {remedy}") for remedy in self.remedies), self.as_table())
+        from gpnode.render import notebook
+
+        return notebook.verdict(self)
 
 
 def diagnose(posterior: Posterior) -> Verdict:

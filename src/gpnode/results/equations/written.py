@@ -13,13 +13,10 @@ import sympy
 from sympy.printing.numpy import NumPyPrinter
 
 from gpnode.errors import ModelError
-from gpnode.render import notebook as nb
-from gpnode.render.mathml import equation_mathml
+from gpnode.tracing.formulas import round_numbers
 
 LIKELY = 0.5
 """A term that acts with this probability belongs into the equation as written."""
-DIGITS = 4
-"""Of numbers in formulas."""
 
 
 @dataclass(frozen=True)
@@ -86,14 +83,9 @@ class Equations:
         return "\n".join(lines).rstrip()
 
     def _repr_html_(self) -> str:
-        parts = [nb.formula(equation_mathml(e.state, e.expression())) for e in self.equations]
-        if self.parameters:
-            rows = [[n, f"{m:.4g}", f"[{a:.4g}, {b:.4g}]"] for n, m, a, b in self.parameters]
-            parts.append(nb.table(["parameter", "mean", "95 % interval"], rows))
-        for e in (e for e in self.equations if e.terms):
-            rows = [[t.term, f"{t.mean:.4g}", f"[{t.low:.4g}, {t.high:.4g}]", _short_chance(t)] for t in e.terms]
-            parts.append(nb.table([f"terms of d{e.state}/dt", "mean", "95 % interval", "active"], rows))
-        return nb.block(*parts)
+        from gpnode.render import notebook
+
+        return notebook.equations(self)
 
     def expressions(self, all_terms: bool = False) -> dict[str, sympy.Expr]:
         """Right-hand sides by state, with mean coefficients; parameters of known forms stay symbols."""
@@ -104,7 +96,7 @@ class Equations:
         lines = []
         for state, right in self.expressions().items():
             left = rf"\frac{{d {sympy.latex(sympy.Symbol(state))}}}{{dt}}"
-            lines.append(f"{left} &= {sympy.latex(rounded(right))}")
+            lines.append(f"{left} &= {sympy.latex(round_numbers(right))}")
         for name, mean, low, high in self.parameters:
             lines.append(f"{sympy.latex(sympy.Symbol(name))} &= {mean:.4g} \\; [{low:.4g}, {high:.4g}]")
         body = " \\\\\n".join(lines)
@@ -181,10 +173,6 @@ def _chance(term: TermEstimate) -> str:
     return "fixed" if term.probability is None else f"active with probability {term.probability:.2f}"
 
 
-def _short_chance(term: TermEstimate) -> str:
-    return "fixed" if term.probability is None else f"{term.probability:.2f}"
-
-
 def _times(term: str) -> str:
     return "" if term == "1" else term
 
@@ -194,8 +182,3 @@ def _identifier(name: str) -> str:
     found = re.sub(r"\W", "_", name)
     found = f"_{found}" if not found or found[0].isdigit() else found
     return f"{found}_" if keyword.iskeyword(found) or found in ("t", "x", "np", "slopes") else found
-
-
-def rounded(expression: sympy.Expr) -> sympy.Expr:
-    """The expression with numbers of four digits."""
-    return expression.xreplace({f: sympy.Float(f, DIGITS) for f in expression.atoms(sympy.Float)})
