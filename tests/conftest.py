@@ -3,14 +3,12 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import gpnode as gn
-
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+from support import SHARED
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import gpnode as gn
-from small_problems import decay_data
+from support import ROOT
+from support.small_problems import decay_data
 
 
 def logistic_model() -> gn.Model:
@@ -41,13 +42,12 @@ def test_a_second_fit_compiles_nothing(caplog):
 def test_memory_does_not_grow_over_two_hundred_fits():
     code = f"""
 import json, sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
+sys.path.insert(0, {str(ROOT / "tests")!r})
 import gpnode as gn
-from small_problems import decay_data
-from test_memory import decaying
+from support.small_problems import decay_data, new_decay_model
 sizes = []
 for i in range(200):
-    gn.fit(decaying(), decay_data(i), method=gn.Lifted(draws=100, warmup=50, chains=2), seed=i, progress=False)
+    gn.fit(new_decay_model(), decay_data(i), method=gn.Lifted(draws=100, warmup=50, chains=2), seed=i, progress=False)
     sizes.append(int(open("/proc/self/statm").read().split()[1]))
 print(json.dumps(sizes))
 """
@@ -55,8 +55,3 @@ print(json.dumps(sizes))
     sizes = np.array(json.loads(done.stdout.splitlines()[-1]))
     print("resident pages after 20 fits and after 200:", sizes[19], sizes[-1])
     assert sizes[-1] < 1.05 * sizes[19]
-
-
-def decaying() -> gn.Model:
-    field = gn.KnownForm(["x"], lambda t, x, p: {"x": -p.rate * x.x}, {"rate": gn.LogNormal(0.0, 1.0)})
-    return gn.Model(field, kernel=None)

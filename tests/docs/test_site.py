@@ -13,9 +13,10 @@ from types import SimpleNamespace
 import matplotlib.pyplot as plt
 import pytest
 
+from support import ROOT
+
 pytest.importorskip("mkdocs", reason="the documentation needs pip install '.[docs]'")
 
-ROOT = Path(__file__).resolve().parents[1]
 CHROMIUM = next((p for p in map(Path, ("/usr/bin/chromium", "/usr/bin/google-chrome")) if p.exists()), None)
 
 

@@ -20,7 +20,7 @@ from gpnode.inference.running import checkpoint as checkpoints
 from gpnode.inference.starting.ladder import find_start
 from gpnode.inference.stopping import agreement as enough
 from gpnode.inference.stopping.agreement import Found
-from small_problems import SETTINGS, decay_data, decay_model
+from support.small_problems import SETTINGS, decay_data, decay_model
 
 
 class Inline(Executor):

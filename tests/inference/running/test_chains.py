@@ -26,7 +26,7 @@ from gpnode.inference.stopping.agreement import find_agreement, goals, thin_to_e
 from gpnode.inference.whitening import Whitening
 from gpnode.solvers import Status
 from gpnode.studies import glycolysis, predator_prey
-from small_problems import decay_data, decay_model
+from support.small_problems import decay_data, decay_model
 
 SETTINGS = NUTS(warmup=40, draws=30, chains=2)
 

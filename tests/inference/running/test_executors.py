@@ -16,7 +16,7 @@ import pytest
 import gpnode as gn
 from gpnode._threads import one_blas_thread
 from gpnode.inference.running.executors import Serial
-from small_problems import SETTINGS, decay_data, decay_model
+from support.small_problems import SETTINGS, decay_data, decay_model
 
 
 @pytest.fixture(scope="module", autouse=True)

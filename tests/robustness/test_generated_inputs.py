@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import gpnode as gn
-from generated import PROBLEMS, TABLES, Case, as_toml, attempt, read_in_processes, read_many
+from support.generated import PROBLEMS, TABLES, Case, as_toml, attempt, read_in_processes, read_many
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
@@ -26,9 +26,9 @@ def test_an_error_that_is_not_ours_is_seen(tmp_path, monkeypatch):
     def broken(*_):
         raise KeyError("x")
 
-    monkeypatch.setattr("generated.read_problem", broken)
+    monkeypatch.setattr("support.generated.read_problem", broken)
     assert read_many(5, 0, tmp_path).failures
-    monkeypatch.setattr("generated.read_problem", lambda *_: (_ for _ in ()).throw(gn.DataError("")))
+    monkeypatch.setattr("support.generated.read_problem", lambda *_: (_ for _ in ()).throw(gn.DataError("")))
     assert read_many(5, 0, tmp_path).failures
 
 

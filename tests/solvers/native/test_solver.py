@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import diffrax
 import equinox as eqx
@@ -25,8 +24,9 @@ from gpnode.problem.factorisation import factorise, score
 from gpnode.solvers import FixedGrid, Native, Status, unsupported
 from gpnode.solvers.adaptive import _Diffrax
 from gpnode.studies import glycolysis, human_motion, predator_prey
+from support import SHARED
 
-AMC = Path(__file__).resolve().parents[2] / "shared" / "data" / "human_motion" / "07_02.amc"
+AMC = SHARED / "human_motion" / "07_02.amc"
 TIMES = jnp.linspace(0.0, 1.0, 41)
 X0 = jnp.array([0.7, 0.4])
 PARAMS = {"a": jnp.array([0.3, -0.8, 1.2]), "b": jnp.asarray(0.6)}

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy.io import loadmat
 
 import gpnode as gn
 from gpnode.studies import human_motion
+from support import SHARED
 
-FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data" / "human_motion"
+FOLDER = SHARED / "human_motion"
 AMC = "1\nroot 1 2 3 4 5 6\nlhand 1 2\nhead {0} 2 3\n"
 
 

@@ -10,7 +10,7 @@ from gpnode.design.calibration import THINNED, Calibration, compare_simulations
 from gpnode.design.simulation import with_units_of
 from gpnode.model.observation import kernels
 from gpnode.render import plots
-from small_problems import decay_data, decay_model
+from support.small_problems import decay_data, decay_model
 
 TIMES = np.linspace(0.5, 6.0, 8)
 

@@ -1,7 +1,7 @@
 """Tables and problem files made by chance: whole ones, damaged ones, and ones that were never any good.
 
-``python tests/generated.py --count 10000 --seed 0`` reads that many of them and prints what it saw. Each must give
-a problem or an error of ours; the time of the longest and the memory of the process are measured.
+``python tests/support/generated.py --count 10000 --seed 0`` reads that many of them and prints what it saw. Each must
+give a problem or an error of ours; the time of the longest and the memory of the process are measured.
 """
 
 from __future__ import annotations

@@ -14,11 +14,11 @@ import pytest
 from scipy import stats
 
 import gpnode as gn
-import reference as ref
 from gpnode.model import priors
 from gpnode.model.observation import kernels
 from gpnode.problem.evaluation import log_density, value_and_grad
 from gpnode.solvers import ALL_SOLVERS
+from support import reference as ref
 
 TIGHT = {
     gn.Native: gn.Native(tolerance=1e-10),
