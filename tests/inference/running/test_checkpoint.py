@@ -1,11 +1,9 @@
-"""Runs that are stopped, go on, and end with the same bits; files that are whole, or refused."""
+"""Runs that are stopped, go on, and end with the same bits."""
 
 from __future__ import annotations
 
 import errno
-import json
 import os
-import zipfile
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from importlib import import_module
@@ -15,7 +13,6 @@ import numpy as np
 import pytest
 
 import gpnode as gn
-from gpnode._files import read_arrays, write_arrays
 from gpnode.inference.running import checkpoint as checkpoints
 from gpnode.inference.starting.ladder import find_start
 from gpnode.inference.stopping import agreement as enough
@@ -237,40 +234,3 @@ def test_a_place_that_cannot_be_written_to_is_said_at_once(tmp_path):
     (tmp_path / "file").write_text("not a directory")
     with pytest.raises(gn.StorageError, match="cannot write"):
         run(tmp_path / "file" / "run")
-
-
-# -- files of arrays -------------------------------------------------------------------------
-
-
-def test_arrays_come_back_as_they_were(tmp_path):
-    arrays = {"a": np.arange(6.0).reshape(2, 3), "b": np.asarray("text"), "c": np.asfortranarray(np.eye(3)[:2])}
-    write_arrays(tmp_path / "file.npz", arrays)
-    found = read_arrays(tmp_path / "file.npz")
-    assert all(np.array_equal(found[n], a) and found[n].dtype == a.dtype for n, a in arrays.items())
-
-
-def test_arrays_of_objects_are_refused_unread(tmp_path):
-    class Trap:
-        def __reduce__(self):
-            return os.mkdir, (str(tmp_path / "sprung"),)
-
-    np.savez(tmp_path / "trap.npz", a=np.array([Trap()], dtype=object))
-    with pytest.raises(gn.FileFormatError, match=r"trap\.npz"):
-        read_arrays(tmp_path / "trap.npz")
-    assert not (tmp_path / "sprung").exists()
-
-
-def test_sizes_are_not_believed(tmp_path):
-    header = json.dumps({"descr": "<f8", "fortran_order": False, "shape": [0]}).replace("false", "False")
-    header = header.replace("[0]", "(1000000000000,)").ljust(117) + "\n"
-    content = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + b"\0" * 8
-    with zipfile.ZipFile(tmp_path / "huge.npz", "w") as archive:
-        archive.writestr("a.npy", content)
-    with pytest.raises(gn.FileFormatError, match="does not hold what it says"):
-        read_arrays(tmp_path / "huge.npz")
-    np.savez_compressed(tmp_path / "small.npz", a=np.zeros(1_000_000))
-    with pytest.raises(gn.FileFormatError, match="compressed"):
-        read_arrays(tmp_path / "small.npz")
-    write_arrays(tmp_path / "fine.npz", {"a": np.zeros(100)})
-    with pytest.raises(gn.FileFormatError, match="at most 100"):
-        read_arrays(tmp_path / "fine.npz", largest=100)
