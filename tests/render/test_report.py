@@ -1,47 +1,15 @@
-"""What a reader sees: the report in a browser, and results in a notebook."""
+"""The report in a browser."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-import gpnode as gn
 from gpnode.render.report import build
-
-EVIL = "<script>alert(1)</script>"
-NAME = EVIL.replace("/", "|")  # results are kept under the names of states, which hold no slash
-
-
-class Structure(HTMLParser):
-    """Collects elements, outside addresses and text."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.tags, self.links, self.text = [], [], ""
-        self.feed(page)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.links += [v for k, v in attrs if k in ("src", "href") and v and not v.startswith("data:")]
-
-    def handle_data(self, data):
-        self.text += data
-
-
-@pytest.fixture(scope="module")
-def hostile():
-    """A posterior in which everything the user can name tries to be markup."""
-    t = np.linspace(0.0, 4.0, 10)
-    measured = {NAME: (t, np.exp(-t) + 0.01 * np.sin(9 * t)), "y": (t, 1 - np.exp(-t) + 0.01 * np.cos(8 * t))}
-    data = gn.Observations(measured, time_unit=EVIL)
-    library = gn.polynomial(1, constant=False) + gn.term(EVIL, lambda x: x[NAME] ** 2)
-    model = gn.Model(gn.Dictionary([NAME, "y"], library), kernel=None)
-    return gn.fit(model, data, method=gn.Laplace(draws=100), progress=False)
+from support.markup import EVIL, Structure
 
 
 @pytest.fixture(scope="module")
@@ -132,49 +100,3 @@ def _drive(tab):
     tab.mouse.move(box["x"] + 0.8 * box["width"], box["y"] + 0.5 * box["height"])
     tab.mouse.up()
     assert dots.count() < 10
-
-
-# -- notebooks ---------------------------------------------------------------------------------------
-
-
-def test_notebooks_show_results_with_names_escaped(hostile):
-    ahead = gn.forecast(hostile, np.linspace(0.0, 6.0, 30))
-    for shown in (hostile, hostile.data, hostile.equations(), hostile.diagnose(), ahead):
-        text = shown._repr_html_()
-        found = Structure(text)
-        assert "script" not in found.tags
-        assert found.links == []
-        assert "http" not in text
-        assert found.tags.count("table") >= 1
-    for shown in (hostile, hostile.data, hostile.equations(), ahead):
-        assert NAME in Structure(shown._repr_html_()).text
-
-
-def test_notebook_of_a_posterior_begins_with_the_verdict(hostile):
-    text = Structure(hostile._repr_html_()).text
-    verdict = hostile.diagnose()
-    assert text.startswith(verdict.headline)
-    for name in hostile.summary().index:
-        assert name in text
-    failed = dataclasses.replace(verdict, checks=(*verdict.checks, gn.diagnostics.Check("it", False, "is", "do so")))
-    assert "do so" in Structure(failed._repr_html_()).text
-    assert "FAIL" in Structure(failed._repr_html_()).text
-
-
-def test_notebook_of_a_forecast_counts_what_was_left_out(hostile):
-    ahead = gn.forecast(hostile, np.linspace(0.0, 6.0, 30))
-    low, high = (end.sel(state="y").to_numpy()[-1] for end in ahead.interval())
-    text = Structure(dataclasses.replace(ahead, failures=3)._repr_html_()).text
-    assert f"[{low:.4g}, {high:.4g}]" in text
-    assert "3 draws could not be solved" in text
-    assert "left out" not in Structure(dataclasses.replace(ahead, failures=0)._repr_html_()).text
-
-
-def test_notebooks_stay_short_and_stand_large_numbers():
-    t = np.arange(5.0)
-    runs = {str(i): {"a": (t, (t - 2.0) * 4e99)} for i in range(60)}
-    text = gn.Observations.from_experiments(runs)._repr_html_()
-    assert "and 20 more series" in text
-    assert "nan" not in text
-    long = gn.Observations({"a": (np.arange(5000.0), np.sin(np.arange(5000.0)))})._repr_html_()
-    assert Structure(long).tags.count("circle") == 200
