@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 import os
-import pickle
 import subprocess
 import sys
 
-import jax
 import numpy as np
 import pytest
-from numpyro import distributions as dist
 
-from gpnode.model.priors.ordering import sort_numbers
+
+@pytest.mark.slow
+def test_compiled_code_is_found_again_without_a_compiler(tmp_path):
+    """A second process uses the cache of the first, of integrators, too; neither needs a C compiler."""
+    program = (
+        "import jax.numpy as jnp, gpnode as gn\n"
+        "params, times = {'k': jnp.ones(())}, jnp.linspace(0.0, 1.0, 9)\n"
+        "found = gn.Native().solve(lambda t, x, p: -p['k'] * x, params, jnp.ones(1), times)\n"
+        "print(float(found.xs[-1, 0]))\n"
+    )
+    environment = {**os.environ, "GPNODE_CACHE": str(tmp_path), "PATH": "", "NUMBA_DEBUG_CACHE": "1"}
+    runs = []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+        )
+        said = done.stdout.splitlines()
+        runs.append((float(said[-1]), sorted(p.name for p in (tmp_path / "gpnode").rglob("*.nbc"))))
+    assert runs[0] == runs[1]
+    assert not [line for line in said if "data saved" in line]
+    assert runs[0][0] == pytest.approx(np.exp(-1.0), rel=1e-6)
+    assert len(runs[0][1]) == 7  # one file for each function of the field
+
 
 LOWERED = """
 import hashlib
@@ -41,26 +60,3 @@ def test_code_is_the_same_in_every_process():
         for seed in ("3", "4")  # in which unsorted numbers come in different orders
     ]
     assert found[0] == found[1]
-
-
-PRIORS = [
-    dist.Normal(1.0, 2.0),
-    dist.LogNormal(0.5, 0.3),
-    dist.Uniform(0.1, 2.0),
-    dist.Gamma(2.0, 3.0),
-    dist.TruncatedNormal(1.0, 2.0, low=0.0),
-]
-
-
-@pytest.mark.parametrize("prior", PRIORS, ids=lambda p: type(p).__name__)
-def test_an_orderly_distribution_is_the_same_distribution(prior):
-    found = sort_numbers({"prior": prior})["prior"]
-    assert isinstance(found, type(prior))
-    assert sort_numbers(found) is found
-    copies = [found, pickle.loads(pickle.dumps(found)), jax.tree.map(lambda leaf: leaf, found)]
-    for own in copies:
-        assert type(own) is type(found)
-        assert float(own.log_prob(0.7)) == float(prior.log_prob(0.7))
-        key = jax.random.key(0)
-        assert np.array_equal(own.sample(key), prior.sample(key))
-    assert len(jax.tree.leaves(found)) == len(jax.tree.leaves(prior))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import gpnode as gn
+from gpnode.inference.samplers.nuts import NUTS
 from gpnode.inference.stopping.statistics import bulk_ess
 from gpnode.model.observation import kernels
 
@@ -114,3 +115,25 @@ def test_linear_system_with_closed_form_posterior(process):
     quick = gn.fit(model, data, method=gn.Laplace(draws=4000), seed=2, progress=False)
     assert quick.diagnose().converged  # a normal posterior is its own Laplace approximation
     assert quick.summary().loc[names, "map"].tolist() == pytest.approx(mean.tolist(), abs=1e-3)
+
+
+_METHODS = [pytest.param(NUTS(warmup=100, draws=1000), marks=pytest.mark.slow), gn.Lifted(warmup=100, draws=1000)]
+
+
+@pytest.mark.parametrize("method", _METHODS, ids=["nuts", "lifted"])
+def test_chains_on_a_normal_density_are_right(method):
+    """A path linear in its parameters: both samplers against the exact mean and spread."""
+    t = np.linspace(0.0, 3.0, 10)
+    y = 1.0 + 2.0 * t + 0.3 * np.random.default_rng(1).normal(size=t.size)
+    model = gn.Model(
+        gn.KnownForm(["x"], lambda t, x, p: {"x": p.a}, {"a": gn.Normal(0.0, 5.0)}),
+        initial={"x": 1.0},
+        kernel=None,
+        noise=gn.Noise(std=0.3, relative=False),
+    )
+    posterior = gn.fit(model, gn.Observations({"x": (t, y)}), method=method, progress=False)
+    var = 1.0 / (1 / 25 + (t**2).sum() / 0.09)
+    mean = var * (t * (y - 1.0)).sum() / 0.09
+    draws = posterior.draws["a"].to_numpy()
+    assert draws.mean() == pytest.approx(mean, abs=4 * np.sqrt(var / 800))
+    assert draws.std() == pytest.approx(np.sqrt(var), rel=0.1)
