@@ -1,16 +1,22 @@
+"""Data and fits that tests of several rooms look at."""
+
 from __future__ import annotations
 
 import json
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import gpnode as gn
+from gpnode.model.observation import kernels
+from support import SHARED
+from support.growth import MODEL, SETTINGS
+from support.linear import NOISE, RATE, SD, decay
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+pytest.register_assert_rewrite("support.densities")
 
 
 @pytest.fixture
@@ -53,3 +59,57 @@ def positive_data() -> gn.Observations:
         t = np.sort(rng.uniform(0.0, 8.0, n))
         runs[name] = {"x": (t, growth(x0, t) * np.exp(0.05 * rng.normal(size=n)))}
     return gn.Observations.from_experiments(runs, start=0.0)
+
+
+@pytest.fixture(scope="session")
+def posterior(positive_data) -> gn.Posterior:
+    """Logistic growth, by chains too short to have converged."""
+    return gn.fit(MODEL, positive_data, method=SETTINGS, progress=False)
+
+
+@pytest.fixture(scope="session")
+def sparse(decay_data) -> gn.Posterior:
+    """A dictionary with a fixed and a forbidden term."""
+    dynamics = gn.Dictionary(["x", "y"], gn.polynomial(1), fixed={("x", "x"): -0.2}, forbidden=[("y", "1")])
+    model = gn.Model(dynamics, initial={"y": 0.0}, kernel=None)
+    return gn.fit(model, decay_data, method=gn.Laplace(draws=300), progress=False)
+
+
+@pytest.fixture(scope="session")
+def linear():
+    """x' = -0.4 x with an unknown start: the posterior of the start is normal, in closed form."""
+    rng = np.random.default_rng(5)
+    times = np.linspace(0.2, 5.0, 14)
+    values = 2.0 * np.exp(-RATE * times) + 0.1 * rng.normal(size=times.size)
+    scale = np.abs(values).max()
+    data = gn.Observations({"x": (times, values)}, start=0.0)
+    model = gn.Model(
+        gn.KnownForm(["x"], decay, {}),
+        initial={"x": gn.Normal(1.0, SD)},
+        kernel=kernels.SquaredExponential(variance=0.01, length_scale=0.3),
+        noise=gn.Noise(std=NOISE),
+    )
+    posterior = gn.fit(model, data, method=gn.Laplace(draws=4000), progress=False)
+    span = times[-1]  # the record runs from the start to the last measurement
+
+    def kernel(a, b):
+        return 0.01 * scale**2 * np.exp(-0.5 * ((a[:, None] - b[None]) / (0.3 * span)) ** 2)
+
+    design = np.exp(-RATE * times)
+    cov = kernel(times, times) + (NOISE * scale) ** 2 * np.eye(times.size)
+    return posterior, times, values, design, cov, kernel
+
+
+@pytest.fixture(scope="session")
+def gray_box(decay_data):
+    """A dictionary and a known part together, with a term of the user's own."""
+    library = gn.polynomial(1, constant=False) + gn.term("x/(1+x^2)", lambda x: x.x / (1.0 + x.x**2))
+    model = gn.Model(
+        gn.Sum(
+            known=gn.KnownForm(["x"], lambda t, x, p: {"x": -p.k * jnp.exp(-0.1 * t)}, {"k": gn.Normal(0.0, 0.1)}),
+            free=gn.Dictionary(["x", "y"], library),
+        ),
+        initial={"y": 0.0},
+        kernel=None,
+    )
+    return gn.fit(model, decay_data, method=gn.Laplace(draws=400), progress=False)

@@ -1,0 +1,78 @@
+"""The commands that fit, and go on with a fit."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tomllib
+
+import numpy as np
+import pytest
+
+import gpnode as gn
+from gpnode import cli
+from gpnode.formats.problem_toml import read_problem, write_problem
+from gpnode.inference.running.checkpoint import Checkpoint
+
+
+def test_a_fit_leaves_everything_needed_behind(place):
+    folder = place / "lynx-hare" / "fit"
+    assert {p.name for p in folder.iterdir()} == {
+        "checkpoint",
+        "data.csv",
+        "problem.toml",
+        "posterior.nc",
+        "report.html",
+        "equations.txt",
+    }
+    assert "dhare/dt = alpha*hare - beta*hare*lynx" in (folder / "equations.txt").read_text()
+    again = read_problem(folder / "problem.toml")
+    loaded = gn.Posterior.load(folder / "posterior.nc", again.model)
+    assert loaded.draws["alpha"].mean() == pytest.approx(0.55, abs=0.05)
+
+
+def test_a_stopped_fit_reports_goes_on_and_takes_more_draws(place, tmp_path, monkeypatch, capsys):
+    file = tmp_path / "problem.toml"
+    content = tomllib.loads((place / "lynx-hare" / "problem.toml").read_text())
+    shutil.copy(place / "lynx-hare" / "data.csv", tmp_path)
+    write_problem(content | {"sampler": {"method": "lifted", "draws": 40, "warmup": 20, "chains": 2}}, file)
+    run = tmp_path / "fit"
+    keep, done, sent = Checkpoint.keep, {0: 0, 1: 0}, []
+
+    def interrupted(self, chain):
+        keep(self, chain)
+        done[chain.index] = chain.done
+        if min(done.values()) > 22 and not sent:
+            sent.append(True)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("gpnode.inference.running.chains._SECONDS", 1e-9)  # chunks of one step
+        patch.setattr(Checkpoint, "keep", interrupted)
+        assert cli.run(["fit", str(file), "-o", str(run), "-q"]) == 143
+    assert f"gpnode resume {run}" in capsys.readouterr().err
+    assert cli.run(["diagnose", str(run)]) == 2
+    assert "the run was interrupted" in capsys.readouterr().out
+    assert cli.run(["resume", str(run), "-q", "--draws", "50"]) == 2
+    assert gn.Posterior.load(run / "posterior.nc").unconstrained.shape[1] == 50
+    write_problem(content | {"sampler": {"method": "lifted", "draws": 40, "warmup": 30, "chains": 2}}, file)
+    capsys.readouterr()
+    assert cli.run(["fit", str(file), "-o", str(run), "-q"]) == 1
+    assert "--anew" in capsys.readouterr().err
+
+
+def test_csv_with_options_is_the_same_problem_as_a_file(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    t = np.linspace(0.0, 4.0, 12)
+    table = "\n".join(["hour,x", *(f"{a:.3f},{2 * np.exp(-0.7 * a) + 0.02 * rng.normal():.4f}" for a in t)])
+    (tmp_path / "decay.csv").write_text(table)
+    arguments = ["--time", "hour", "--equation", "dx/dt = -k*x", "--prior", "k=LogNormal(0, 1)", "--no-gp"]
+    assert cli.run(["check", str(tmp_path / "decay.csv"), *arguments, "-q"]) == 0
+    said = capsys.readouterr().out
+    assert "takes about" in said
+    problem = cli.fitting.problem_of(
+        cli._parser().parse_args(["fit", str(tmp_path / "decay.csv"), "-o", "x", *arguments])
+    )
+    write_problem(problem.content, tmp_path / "problem.toml")
+    assert read_problem(tmp_path / "problem.toml").model.describe() == problem.model.describe()

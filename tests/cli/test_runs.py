@@ -1,0 +1,25 @@
+"""The commands that read a fit."""
+
+from __future__ import annotations
+
+import json
+
+from gpnode import cli
+
+
+def test_forecasts_are_written_as_tables(place, capsys):
+    run = str(place / "lynx-hare" / "fit")
+    assert cli.run(["forecast", run, "--until", "1925", "--points", "5", "--initial", "hare=50", "--noise"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "time,hare.mean,hare.std,hare.low,hare.high,lynx.mean,lynx.std,lynx.low,lynx.high"
+    assert [float(line.split(",")[0]) for line in lines[1:]] == [1900.0, 1906.25, 1912.5, 1918.75, 1925.0]
+
+
+def test_verdicts_as_json_and_exit_codes(place, capsys, monkeypatch):
+    run = str(place / "lynx-hare" / "fit")
+    assert cli.run(["diagnose", run, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["converged"] is True
+    monkeypatch.setattr("gpnode.results.diagnostics.verdict.PARETO_LIMIT", -10.0)
+    assert cli.run(["diagnose", run]) == 2
+    assert "POORLY" in capsys.readouterr().out

@@ -1,0 +1,108 @@
+"""One fit: its seed, its errors, how long it goes on, and that it begins again on finer steps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gpnode as gn
+from gpnode.fitting.single import _inactive, _rows_so_far
+from gpnode.inference.running.checkpoint import Checkpoint
+from gpnode.inference.running.traces import MemoryTrace
+from gpnode.inference.samplers.nuts import NUTS
+from gpnode.inference.stopping import agreement as enough
+from gpnode.inference.stopping.agreement import goals
+from support.draws import as_chains
+from support.small_problems import coarse, decay_data, decay_model, on_the_edge
+
+SETTINGS = NUTS(warmup=40, draws=30, chains=2)
+
+
+@pytest.fixture
+def data() -> gn.Observations:
+    return decay_data()
+
+
+def test_same_seed_same_bits(data):
+    one, two = (gn.fit(decay_model(), data, method=SETTINGS, seed=5, progress=False) for _ in range(2))
+    other = gn.fit(decay_model(), data, method=SETTINGS, seed=6, progress=False)
+    assert np.array_equal(one.unconstrained, two.unconstrained)
+    assert not np.array_equal(one.unconstrained, other.unconstrained)
+
+
+def test_hopeless_problems_say_what_to_do(data):
+    dynamics = gn.KnownForm(["x"], lambda t, x, p: {"x": p.rate * x.x**2}, {"rate": gn.Uniform(50.0, 60.0)})
+    with pytest.raises(gn.StartError, match="Narrow the priors"):
+        gn.fit(gn.Model(dynamics, initial={"x": 8.0}), data, method=gn.Laplace(), progress=False)
+
+
+def memory(count, level=0.0):
+    """A trace of independent draws around ``level``."""
+    trace = MemoryTrace()
+    trace.append(as_chains(np.random.default_rng(count).normal(level, size=(1, count, 2)), np.zeros((1, count)))[0])
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("counts", "inactive", "stops"),
+    [
+        ((700, 900), (), (700, 700)),  # on their way to a goal
+        ((2000, 2100, 2400), (0,), (2000, 2100, 2100)),
+        ((5000, 5000), (), (4000, 4000)),  # more than is asked for
+    ],
+)
+def test_rows_so_far_are_equally_many_but_for_chains_that_rest(counts, inactive, stops):
+    rows = _rows_so_far([memory(count) for count in counts], frozenset(inactive), 4000)
+    assert tuple(map(len, rows)) == stops
+
+
+def test_who_rests_is_told_from_what_there_was_at_the_last_goal():
+    ends = (200, 2000, 2400, 2800)
+    unsettled = memory(2300)
+    unsettled.read()["draw"][:, 0] += np.linspace(9.0, 12.0, 2300)
+    assert _inactive([memory(2000), memory(2000, 0.0), unsettled], ends) == {0, 1}
+    assert _inactive([memory(2000), memory(2200, 0.0), memory(2300)], ends) == frozenset()  # the first is slow
+    assert _inactive([memory(150), memory(100)], ends) == frozenset()
+
+
+def test_a_run_goes_on_until_its_chains_agree(tmp_path, monkeypatch):
+    """100 draws of two chains cannot have 400 independent ones; where it ends does not depend on interruptions."""
+    monkeypatch.setattr(enough, "FIRST_GOAL", 100)
+    settings = gn.Lifted(warmup=40, chains=2)
+    assert goals(settings)[:5] == (100, 120, 140, 170, 200)
+    assert goals(settings)[-1] == 4000
+    assert goals(gn.Lifted(draws=70)) == (70,)
+    whole = gn.fit(decay_model(), decay_data(), method=settings, progress=False)
+    assert 200 <= whole.unconstrained.shape[1] <= 4000
+    assert not whole.record["interrupted"]
+    kept = gn.fit(decay_model(), decay_data(), method=settings, progress=False, checkpoint=tmp_path)
+    opened = gn.open_checkpoint(tmp_path, decay_model(), decay_data())
+    for other in (kept, opened):
+        assert np.array_equal(whole.unconstrained, other.unconstrained)
+        assert not other.record["interrupted"]
+
+
+@pytest.mark.slow
+def test_a_run_on_coarse_steps_begins_again_on_finer_ones(tmp_path, monkeypatch):
+    """And where it ends does not depend on whether it was interrupted after that."""
+    monkeypatch.setattr(
+        "gpnode.inference.starting.ladder._with_accurate_steps", lambda problem, points: coarse(problem)
+    )
+    method = gn.Lifted(draws=250, warmup=60, chains=2)
+    whole = gn.fit(*on_the_edge(), method=method, progress=False)
+    assert whole.record["start"]["steps"] > coarse(gn.bind(*on_the_edge())).nodes.shape[1]
+    assert whole.record["accuracy"]["largest_error"] < 0.1
+    keep, kept = Checkpoint.keep, []
+
+    def stop_after_a_while(self, chain):
+        keep(self, chain)
+        kept.append(chain.done)
+        if (len(kept) > 4 and chain.done < kept[-2]) or len(kept) > 14:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Checkpoint, "keep", stop_after_a_while)
+    with pytest.raises(KeyboardInterrupt):
+        gn.fit(*on_the_edge(), method=method, progress=False, checkpoint=tmp_path)
+    monkeypatch.setattr(Checkpoint, "keep", keep)
+    resumed = gn.fit(*on_the_edge(), method=method, progress=False, checkpoint=tmp_path)
+    assert np.array_equal(resumed.unconstrained, whole.unconstrained)

@@ -1,0 +1,27 @@
+"""Where chains start, and on which steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gpnode.inference.starting.ladder import Start, solver_errors, with_finer_steps
+from support.small_problems import coarse
+
+
+@pytest.mark.parametrize(("modes", "chains", "each"), [(1, 4, 4), (2, 4, 2), (3, 4, 2), (2, 8, 4), (2, 1, 1)])
+def test_modes_share_the_chains(modes, chains, each):
+    assert Start(None, (None,) * modes, None).chains_a_mode(chains) == each
+
+
+def test_steps_are_made_finer_where_chains_went(running_apart):
+    start, mode = running_apart, running_apart.modes[0]
+    z = 0.5 * np.random.default_rng(0).normal(size=(2, 40, mode.centre.size))
+    draws = mode.centre + z @ mode.scale_tril.T
+    assert with_finer_steps(start, draws, 2) is None
+    finer, points = with_finer_steps(replace(start, problem=coarse(start.problem)), draws, 2)
+    assert finer.problem.nodes.shape[1] > coarse(start.problem).nodes.shape[1]
+    assert np.quantile(np.abs(solver_errors(finer.problem, draws.reshape(-1, 4))), 0.9) < 0.1
+    assert np.abs(mode.scale_tril @ points[1] + mode.centre - draws[1, -1]).max() < 1e-3

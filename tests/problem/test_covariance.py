@@ -1,0 +1,48 @@
+"""Covariances in linear time against dense ones."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gpnode as gn
+from gpnode.model.observation import kernels
+from gpnode.problem.evaluation import value_and_grad
+from support.densities import points, rotation_model
+
+*MORE, LAST = (kernel() for kernel in kernels.ALL_KERNELS if kernel().in_linear_time)
+QUASISEPARABLE = [
+    *(pytest.param(kernel, marks=pytest.mark.slow) for kernel in MORE),
+    LAST,
+    kernels.Matern32() + kernels.Matern12(),
+]
+
+
+@pytest.mark.parametrize("kernel", QUASISEPARABLE, ids=lambda k: k.describe()["kind"])
+def test_linear_time_gives_the_dense_density(decay_data, kernel, monkeypatch):
+    problem = gn.bind(rotation_model(kernel=kernel), decay_data)
+    at = jnp.asarray(points(problem.size)[0])
+    # Compiled by themselves: what gpnode keeps compiled does not know of the limit.
+    dense = jax.jit(lambda at: problem.value_and_grad(at))(at)
+    monkeypatch.setattr("gpnode.problem.covariance.DENSE_LIMIT", 1)
+    other = gn.bind(rotation_model(kernel=kernel), decay_data)
+    linear = jax.jit(lambda at: other.value_and_grad(at))(at)
+    assert float(linear[0]) == pytest.approx(float(dense[0]), rel=1e-11)
+    assert np.allclose(linear[1], dense[1], rtol=1e-8, atol=1e-8)
+
+
+def test_linear_time_is_taken_for_long_series_of_kernels_that_allow_it():
+    """A dense covariance of this length would take 20 GB."""
+    t = np.linspace(0.0, 10.0, 50_000)
+    model = gn.Model(
+        gn.KnownForm(["x"], lambda t, x, p: {"x": -p.k * x.x}, {"k": gn.LogNormal(-1.0, 1.0)}),
+        initial={"x": 1.0},
+        kernel=kernels.Matern32(),
+    )
+    problem = gn.bind(model, gn.Observations({"x": (t, np.exp(-0.3 * t))}))
+    value, gradient, status = value_and_grad(problem, jnp.zeros(problem.size))
+    assert int(status) == 0
+    assert np.isfinite(value)
+    assert np.abs(gradient).min() > 0

@@ -1,0 +1,41 @@
+"""Second derivatives of paths."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from gpnode.solvers import FixedGrid, Native
+from support.pendulum import PARAMS, TIMES, X0, pendulum
+
+
+def bent(t, x, p):
+    """Neither linear in the states nor in the parameters, nor the same at all times."""
+    first = x[1] * p["a"][1] + p["a"][2] * x[0] * x[1]
+    return jnp.stack([first, p["b"] ** 2 * jnp.sin(6.0 * x[0]) - jnp.tanh(p["b"] * x[1]) + p["a"][0] * t])
+
+
+def test_steering_is_the_gradient_of_weighted_derivatives():
+    """Of which differences of exact derivatives are the measure. Only some times have weights."""
+    times, free = jnp.linspace(0.0, 1.0, 161), (1,)
+    solver = Native(tolerance=1.0)
+    weights = jnp.where(jnp.arange(161) % 8 == 3, 1.0, 0.0)[:, None, None] * jnp.cos(jnp.arange(161.0 * 10))
+    weights = weights.reshape(161, -1)[:, :10].reshape(161, 2, 5)
+    flat, unravel = ravel_pytree(PARAMS)
+
+    def solve(theta):
+        return solver.solve_with_jacobian(bent, unravel(theta[:-1]), X0.at[1].set(theta[-1]), times, free)
+
+    theta = jnp.concatenate([flat, X0[1:]])
+    path, jacobian = solve(theta)
+    found = solver.steer(bent, PARAMS, times, path.xs, jacobian, weights, free)
+    steps = 1e-5 * jnp.eye(theta.size)
+    wanted = [jnp.sum(weights * (solve(theta + s)[1] - solve(theta - s)[1])) / 2e-5 for s in steps]
+    assert np.abs(np.asarray(wanted)).min() > 1e-3
+    assert np.allclose(found, wanted, rtol=1e-6)
+
+
+def test_backends_without_second_derivatives_do_not_steer():
+    path, jacobian = FixedGrid().solve_with_jacobian(pendulum, PARAMS, X0, TIMES, (1,))
+    assert not np.any(FixedGrid().steer(pendulum, PARAMS, TIMES, path.xs, jacobian, jacobian, (1,)))

@@ -1,0 +1,70 @@
+"""Many fits of data drawn from a model are calibrated."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gpnode as gn
+from gpnode.design.calibration import compare_simulations
+from gpnode.design.simulation import with_units_of
+from gpnode.model.observation import kernels
+from support.small_problems import linear_data, linear_model
+
+
+@pytest.mark.slow
+def test_an_exact_approximation_is_calibrated_and_a_wrong_one_is_not(tmp_path):
+    """Laplace's approximation is the posterior here; told another noise than there is, it is not."""
+    data = linear_data()
+    quick = gn.Laplace(draws=1000)
+    good = gn.calibrate(linear_model(), data, fits=200, method=quick, progress=False, checkpoint=tmp_path)
+    assert good.calibrated, str(good)
+    simulations, _ = gn.simulate(linear_model(), data, 200, times=good.times)
+    wrong = with_units_of(linear_model(process=False), data)
+    bad = compare_simulations(wrong, simulations, good.times, method=quick, progress=False)
+    assert {"a", "x.initial"} <= set(bad.uneven)
+    assert bad.off_bands == ["x"]
+
+
+def latent_model() -> tuple[gn.Model, gn.Observations]:
+    """Two coupled states, of which one is never measured."""
+
+    def field(t, x, p):
+        return {"a": -p.k * x.a + 0.5 * x.b, "b": p.m * x.a - 0.8 * x.b}
+
+    model = gn.Model(
+        gn.KnownForm(["a", "b"], field, {"k": gn.LogNormal(0.0, 0.3), "m": gn.LogNormal(-0.5, 0.4)}),
+        initial={"a": gn.Normal(5.0, 0.5), "b": gn.LogNormal(0.0, 0.5)},
+        kernel=kernels.Matern32(variance=gn.LogNormal(-5.0, 0.5), length_scale=gn.LogNormal(-1.0, 0.5)),
+        noise=gn.Noise(std=gn.LogNormal(-3.5, 0.5)),
+    )
+    t = np.linspace(0.0, 4.0, 14)
+    return model, gn.Observations({"a": (t, 5.0 * np.exp(-0.6 * t) + 1.0 + 0.1 * np.sin(7 * t))})
+
+
+def small_dictionary() -> tuple[gn.Model, gn.Observations]:
+    prior = gn.FinnishHorseshoe(expected_terms=1.0, slab_dof=8.0)
+    model = gn.Model(
+        gn.Dictionary(["x"], gn.polynomial(2), prior=prior),
+        initial={"x": gn.Normal(2.0, 0.5)},
+        kernel=None,
+        noise=gn.Noise(std=gn.LogNormal(-3.0, 0.5)),
+    )
+    t = np.linspace(0.0, 4.0, 14)
+    return model, gn.Observations({"x": (t, 2.0 * np.exp(-0.6 * t) + 0.5 + 0.1 * np.sin(7 * t))})
+
+
+@pytest.mark.slow
+def test_a_known_form_with_a_latent_state_is_calibrated(tmp_path):
+    """300 fits, so that the coverage of forecasts is known to two parts in a hundred."""
+    result = gn.calibrate(*latent_model(), fits=300, seed=1, progress=False, checkpoint=tmp_path)
+    assert not result.uneven, str(result)
+    assert result.calibrated, str(result)
+    for state, part in result.band_coverage().items():
+        assert 0.865 <= part <= 0.935, (state, part)
+
+
+@pytest.mark.slow
+def test_a_small_dictionary_is_calibrated(tmp_path):
+    result = gn.calibrate(*small_dictionary(), fits=200, seed=1, progress=False, checkpoint=tmp_path)
+    assert result.calibrated, str(result)
