@@ -36,7 +36,9 @@ def test_a_stopped_fit_reports_goes_on_and_takes_more_draws(place, tmp_path, mon
     file = tmp_path / "problem.toml"
     content = tomllib.loads((place / "lynx-hare" / "problem.toml").read_text())
     shutil.copy(place / "lynx-hare" / "data.csv", tmp_path)
-    write_problem(content | {"sampler": {"method": "lifted", "draws": 40, "warmup": 20, "chains": 2}}, file)
+    one_step = {"seconds": 1e-9}  # a chunk
+    sampler = {"method": "lifted", "draws": 40, "warmup": 20, "chains": 2, "chunking": one_step}
+    write_problem(content | {"sampler": sampler}, file)
     run = tmp_path / "fit"
     keep, done, sent = Checkpoint.keep, {0: 0, 1: 0}, []
 
@@ -48,7 +50,6 @@ def test_a_stopped_fit_reports_goes_on_and_takes_more_draws(place, tmp_path, mon
             os.kill(os.getpid(), signal.SIGTERM)
 
     with monkeypatch.context() as patch:
-        patch.setattr("gpnode.inference.running.chains._SECONDS", 1e-9)  # chunks of one step
         patch.setattr(Checkpoint, "keep", interrupted)
         assert cli.run(["fit", str(file), "-o", str(run), "-q"]) == 143
     assert f"gpnode resume {run}" in capsys.readouterr().err

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
+import tomllib
 
 from gpnode import cli
+from gpnode.formats.problem_toml import write_problem
 
 
 def test_forecasts_are_written_as_tables(place, capsys):
@@ -15,11 +18,15 @@ def test_forecasts_are_written_as_tables(place, capsys):
     assert [float(line.split(",")[0]) for line in lines[1:]] == [1900.0, 1906.25, 1912.5, 1918.75, 1925.0]
 
 
-def test_verdicts_as_json_and_exit_codes(place, capsys, monkeypatch):
+def test_verdicts_as_json_and_exit_codes(place, capsys, tmp_path):
     run = str(place / "lynx-hare" / "fit")
     assert cli.run(["diagnose", run, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["converged"] is True
-    monkeypatch.setattr("gpnode.results.diagnostics.verdict.PARETO_LIMIT", -10.0)
-    assert cli.run(["diagnose", run]) == 2
+    strict = tmp_path / "strict"
+    shutil.copytree(run, strict)
+    problem = tomllib.loads((strict / "problem.toml").read_text())
+    write_problem(problem | {"sampler": problem["sampler"] | {"pareto_limit": -10.0}}, strict / "problem.toml")
+    assert cli.run(["fit", str(strict / "problem.toml"), "-o", str(strict), "--anew", "-q"]) == 2
+    assert cli.run(["diagnose", str(strict)]) == 2
     assert "POORLY" in capsys.readouterr().out

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpnode.fitting.assembly import _accuracy, from_chains
+from gpnode.fitting.assembly import _accuracy
+from gpnode.inference.sampled import from_chains
 from gpnode.solvers import Status
 
 
@@ -29,7 +30,7 @@ def test_what_coarse_steps_can_do_is_told(posterior, monkeypatch):
     monkeypatch.setattr("gpnode.fitting.assembly.solver_errors", lambda problem, points: errors)
     found = _accuracy(posterior.problem, posterior.unconstrained)
     values = np.where(np.arange(100) < 50, -1.0, 1.0)
-    assert found["largest_shift"] == pytest.approx(np.average(values, weights=np.exp(errors)) / values.std())
-    assert found["largest_error"] == pytest.approx(np.log(2.0))
+    assert found.largest_shift == pytest.approx(np.average(values, weights=np.exp(errors)) / values.std())
+    assert found.largest_error == pytest.approx(np.log(2.0))
     errors[0] = 30.0  # one draw that ought to have all the weight
-    assert _accuracy(posterior.problem, posterior.unconstrained)["largest_shift"] == pytest.approx(np.sqrt(99))
+    assert _accuracy(posterior.problem, posterior.unconstrained).largest_shift == pytest.approx(np.sqrt(99))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 
@@ -9,19 +10,13 @@ import pytest
 
 import gpnode as gn
 from gpnode.inference.running.executors import Serial
+from gpnode.inference.samplers.base import Chunking
 from support.executors import Elsewhere, same
 from support.small_problems import SETTINGS, decay_data, decay_model
 
 
-@pytest.fixture(scope="module", autouse=True)
-def short_chunks():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpnode.inference.running.chains._ROOM", 10)
-        yield
-
-
 @pytest.fixture(scope="module")
-def serial(short_chunks):
+def serial():
     return run(Serial())
 
 
@@ -57,8 +52,8 @@ def test_many_fits_elsewhere_with_a_result_made_there(serial, capsys):
 
 
 def test_interrupted_many_fits_stop_within_a_chunk_and_go_on(tmp_path, serial, monkeypatch, interruptible):
-    monkeypatch.setattr("gpnode.inference.running.chains._SECONDS", 1e-9)  # one step a chunk
-    tasks = [gn.FitTask(decay_model(), decay_data(), SETTINGS, seed=i, checkpoint=tmp_path / str(i)) for i in range(2)]
+    one_step_a_chunk = dataclasses.replace(SETTINGS, chunking=Chunking(seconds=1e-9))
+    tasks = [gn.FitTask(decay_model(), decay_data(), one_step_a_chunk, seed=i, checkpoint=tmp_path / str(i)) for i in range(2)]
     keep = "gpnode.inference.running.checkpoint.Checkpoint.keep"
     from gpnode.inference.running.checkpoint import Checkpoint
 

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 import gpnode as gn
-from gpnode.fitting.single import _inactive, _rows_so_far
+from gpnode.inference.running.sessions import _inactive, _rows_so_far
 from gpnode.inference.running.checkpoint import Checkpoint
 from gpnode.inference.running.traces import MemoryTrace
 from gpnode.inference.samplers.nuts import NUTS
-from gpnode.inference.stopping import agreement as enough
-from gpnode.inference.stopping.agreement import goals
+from gpnode.inference.stopping.schedule import Stopping
 from support.draws import as_chains
 from support.small_problems import coarse, decay_data, decay_model, on_the_edge
 
@@ -51,13 +50,13 @@ def memory(count, level=0.0):
         ((5000, 5000), (), (4000, 4000)),  # more than is asked for
     ],
 )
-def test_rows_so_far_are_equally_many_but_for_chains_that_rest(counts, inactive, stops):
+def test_rows_so_far_are_equally_many_but_for_inactive_chains(counts, inactive, stops):
     rows = _rows_so_far([memory(count) for count in counts], frozenset(inactive), 4000)
     assert tuple(map(len, rows)) == stops
 
 
-def test_who_rests_is_told_from_what_there_was_at_the_last_goal():
-    ends = (200, 2000, 2400, 2800)
+def test_who_is_inactive_is_told_from_what_there_was_at_the_last_goal():
+    ends = gn.Lifted(stopping=Stopping(first_goal=200, growth=(1, 10, 12, 14)))
     unsettled = memory(2300)
     unsettled.read()["draw"][:, 0] += np.linspace(9.0, 12.0, 2300)
     assert _inactive([memory(2000), memory(2000, 0.0), unsettled], ends) == {0, 1}
@@ -65,33 +64,32 @@ def test_who_rests_is_told_from_what_there_was_at_the_last_goal():
     assert _inactive([memory(150), memory(100)], ends) == frozenset()
 
 
-def test_a_run_goes_on_until_its_chains_agree(tmp_path, monkeypatch):
+def test_a_run_goes_on_until_its_chains_agree(tmp_path):
     """100 draws of two chains cannot have 400 independent ones; where it ends does not depend on interruptions."""
-    monkeypatch.setattr(enough, "FIRST_GOAL", 100)
-    settings = gn.Lifted(warmup=40, chains=2)
-    assert goals(settings)[:5] == (100, 120, 140, 170, 200)
-    assert goals(settings)[-1] == 4000
-    assert goals(gn.Lifted(draws=70)) == (70,)
+    settings = gn.Lifted(warmup=40, chains=2, stopping=Stopping(first_goal=100))
+    assert settings.stopping.goals(None)[:5] == (100, 120, 140, 170, 200)
+    assert settings.stopping.goals(None)[-1] == 4000
+    assert settings.stopping.goals(70) == (70,)
     whole = gn.fit(decay_model(), decay_data(), method=settings, progress=False)
     assert 200 <= whole.unconstrained.shape[1] <= 4000
-    assert not whole.record["interrupted"]
+    assert not whole.record.interrupted
     kept = gn.fit(decay_model(), decay_data(), method=settings, progress=False, checkpoint=tmp_path)
     opened = gn.open_checkpoint(tmp_path, decay_model(), decay_data())
     for other in (kept, opened):
         assert np.array_equal(whole.unconstrained, other.unconstrained)
-        assert not other.record["interrupted"]
+        assert not other.record.interrupted
 
 
 @pytest.mark.slow
 def test_a_run_on_coarse_steps_begins_again_on_finer_ones(tmp_path, monkeypatch):
     """And where it ends does not depend on whether it was interrupted after that."""
     monkeypatch.setattr(
-        "gpnode.inference.starting.ladder._with_accurate_steps", lambda problem, points: coarse(problem)
+        "gpnode.inference.starting.ladder.with_accurate_steps", lambda problem, points: coarse(problem)
     )
     method = gn.Lifted(draws=250, warmup=60, chains=2)
     whole = gn.fit(*on_the_edge(), method=method, progress=False)
-    assert whole.record["start"]["steps"] > coarse(gn.bind(*on_the_edge())).nodes.shape[1]
-    assert whole.record["accuracy"]["largest_error"] < 0.1
+    assert whole.record.start.steps > coarse(gn.bind(*on_the_edge())).nodes.shape[1]
+    assert whole.record.accuracy.largest_error < 0.1
     keep, kept = Checkpoint.keep, []
 
     def stop_after_a_while(self, chain):

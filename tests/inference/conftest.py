@@ -6,7 +6,8 @@ import jax
 import pytest
 
 import gpnode as gn
-from gpnode.inference.starting.ladder import Start, find_start
+from gpnode.inference.starting.ladder import find_start
+from gpnode.inference.starting.start import Start
 from support.small_problems import decay_data, decay_model, on_the_edge
 
 

@@ -13,8 +13,8 @@ from gpnode.inference.maximum import find_maximum
 
 
 def test_mode_is_a_maximum_and_its_spread_the_curvature(start):
-    mode = find_maximum(start.problem, start.modes[0].centre + 0.3)
-    assert mode.log_density == pytest.approx(start.modes[0].log_density, abs=1e-6)
+    mode = find_maximum(start.problem, start.maxima[0].centre + 0.3)
+    assert mode.log_density == pytest.approx(start.maxima[0].log_density, abs=1e-6)
     cov = mode.scale_tril @ mode.scale_tril.T
     hessian = jax.hessian(lambda u: _dense_log_density(start.problem, u))(jnp.asarray(mode.centre))
     assert np.allclose(cov @ -np.asarray(hessian), np.eye(len(cov)), atol=2e-3)

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import gpnode as gn
+from gpnode.problem.grid import with_steps_for
 from support.known import DATA, known
 
 
@@ -14,8 +15,8 @@ def test_grid_keeps_every_measurement():
     problem = gn.bind(gn.Model(known(), kernel=None), data)
     for grid in (
         problem,
-        problem.with_steps_for(jnp.zeros(problem.size)),
-        problem.with_steps_for(jnp.zeros(problem.size), 1e-12),
+        with_steps_for(problem, jnp.zeros(problem.size)),
+        with_steps_for(problem, jnp.zeros(problem.size), 1e-12),
     ):
         times = grid.scaling.user_time(grid.nodes[0])[grid.measured[0].rows]
         assert np.allclose(times, [0.0, 0.01, 2.0, 9.0], rtol=0, atol=1e-12)
@@ -25,4 +26,4 @@ def test_grid_keeps_every_measurement():
 def test_jumps_do_not_make_the_grid_explode():
     f = lambda t, x, p: {"x": -p.rate * x.x + jnp.where(t < 1.7, 3.0, 0.0)}
     problem = gn.bind(gn.Model(known(f=f), kernel=None), DATA)
-    assert problem.with_steps_for(jnp.zeros(problem.size)).nodes.shape[1] < 5000
+    assert with_steps_for(problem, jnp.zeros(problem.size)).nodes.shape[1] < 5000

@@ -17,13 +17,6 @@ from support.executors import same
 from support.small_problems import decay_data, decay_model
 
 
-@pytest.fixture(scope="module", autouse=True)
-def short_chunks():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpnode.inference.running.chains._ROOM", 10)
-        yield
-
-
 SLOWER = gn.Lifted(warmup=60, draws=1500, chains=3)
 
 

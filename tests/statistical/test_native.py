@@ -11,7 +11,8 @@ import pytest
 
 import gpnode as gn
 from gpnode.inference.samplers.lifted.conditioning import split
-from gpnode.inference.starting.ladder import Start, find_start
+from gpnode.inference.starting.ladder import find_start
+from gpnode.inference.starting.start import Start
 from gpnode.problem.density import Problem
 from gpnode.solvers import Native, Status
 from gpnode.solvers.adaptive import _Diffrax
@@ -43,7 +44,7 @@ def scattered(start: Start, widths: np.ndarray) -> np.ndarray:
     Covariances stay within three: farther out they are so nearly singular that a change of a point's last bit changes
     the gradient by more than is allowed here, with one and the same solver.
     """
-    mode, rng, wide = start.modes[0], np.random.default_rng(0), widths[:, None]
+    mode, rng, wide = start.maxima[0], np.random.default_rng(0), widths[:, None]
     points = mode.centre + wide * rng.normal(size=(wide.size, mode.centre.size)) @ mode.scale_tril.T
     _, rest = split(start.problem)
     own = np.sqrt(np.sum(mode.scale_tril[rest] ** 2, axis=1))

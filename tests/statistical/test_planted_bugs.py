@@ -141,18 +141,18 @@ def prior_off_by_a_square_root(patch):
 
 
 def missing_jacobian(patch):
-    right = parameters.Layout.constrain
-    patch.setattr(parameters.Layout, "constrain", lambda self, u: (right(self, u)[0], jnp.zeros(())))
+    right = layout.Layout.constrain
+    patch.setattr(layout.Layout, "constrain", lambda self, u: (right(self, u)[0], jnp.zeros(())))
 
 
 def shifted_times(patch):
-    right = binding.Measured
+    right = binding.Measurements
 
     def shifted(rows, **others):
         last = 37  # rows of all times together, of which each measurement now looks at the next
         return right(rows=jnp.minimum(rows + 1, last), **others)
 
-    patch.setattr(binding, "Measured", shifted)
+    patch.setattr(binding, "Measurements", shifted)
 
 
 def wrong_scaling_back(patch):

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 import gpnode as gn
+from gpnode.problem.grid import with_steps
 from gpnode.problem.evaluation import log_density, value_and_grad
 from support import reference as ref
 
@@ -15,7 +16,7 @@ from support import reference as ref
 def tight(model: gn.Model, data: gn.Observations):
     """The bound problem, on a grid so fine that the solver's error is below the test's."""
     problem = gn.bind(model, data)
-    return problem.with_steps(np.full((len(problem.experiments), problem.measured_times.shape[1] - 1), 40))
+    return with_steps(problem, np.full((len(problem.experiments), problem.measured_times.shape[1] - 1), 40))
 
 
 def check(problem, expected, points):

@@ -7,10 +7,12 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 import gpnode as gn
+from gpnode.inference.samplers.base import Chunking
+from gpnode.problem.grid import with_steps
 from gpnode.model.observation import kernels
 from gpnode.problem.density import Problem
 
-SETTINGS = gn.Lifted(warmup=30, draws=40, chains=2)
+SETTINGS = gn.Lifted(warmup=30, draws=40, chains=2, chunking=Chunking(most_steps=10))
 
 
 def decay(t, x, p):
@@ -56,7 +58,7 @@ def on_the_edge() -> tuple[gn.Model, gn.Observations]:
 
 def coarse(problem: Problem) -> Problem:
     """One step between measurements, cut only where it errs by more than usual."""
-    return problem.with_steps(np.ones(np.diff(problem.measured_times).shape))
+    return with_steps(problem, np.ones(np.diff(problem.measured_times).shape))
 
 
 def linear_model(process: bool = True) -> gn.Model:

@@ -284,13 +284,26 @@ def _solver(kind: Any) -> Any:
 
 
 def _method(section: dict[str, Any]) -> Method | None:
+    """The sampler with its settings; groups of settings are tables, such as ``[sampler.stopping]``."""
     name = section.pop("method", None)
     if name is None and not section:
         return None
     kind = choose("lifted" if name is None else name, METHODS, "[sampler] method")
     for setting, value in section.items():
-        number_of(value, f"[sampler] {setting}")
+        _refuse_text(value, f"[sampler] {setting}")
     try:
-        return kind(**section)
+        return kind.from_settings(section)
     except (TypeError, ValueError) as error:
         raise ModelError(f"[sampler] {error}") from None
+
+
+def _refuse_text(value: Any, where: str) -> None:
+    """Settings are numbers, and lists and tables of numbers."""
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            _refuse_text(part, f"{where} {name}")
+    elif isinstance(value, list):
+        for part in value:
+            _refuse_text(part, where)
+    else:
+        number_of(value, where)

@@ -18,7 +18,8 @@ from numba import njit
 
 from gpnode.solvers.native.ffi import INNER, argument, integers, is_registration, last_dimension, result, serve_under
 
-_LARGEST_NATIVE = 200
+LARGEST_NATIVE = 200
+"""Larger matrices are left to the linear algebra library."""
 _LOG_TWO_PI = float(np.log(2.0 * np.pi))
 _FACTORISE, _SCORE = "gpnode_factorise", "gpnode_score"
 
@@ -34,10 +35,10 @@ class Factors(NamedTuple):
     log_det: Array
 
 
-def factorise(cov: Array) -> Factors:
+def factorise(cov: Array, largest_native: int = LARGEST_NATIVE) -> Factors:
     """One Cholesky factorisation; not differentiable, gradients are made from its results."""
     n = cov.shape[-1]
-    if not _native(n):
+    if not _native(n, largest_native):
         factor = jnp.linalg.cholesky(cov)
         whitener = jsl.solve_triangular(factor, jnp.eye(n), lower=True)
         return Factors(whitener.T @ whitener, whitener, 2.0 * jnp.sum(jnp.log(jnp.diag(factor))))
@@ -56,17 +57,19 @@ class Score(NamedTuple):
     by_noise: Array
 
 
-def score(residual: Array, at_lags: Array, positions: Array, noise_var: Array) -> Score:
+def score(
+    residual: Array, at_lags: Array, positions: Array, noise_var: Array, largest_native: int = LARGEST_NATIVE
+) -> Score:
     """Log N(residual; 0, cov + noise_var), NaN if that is not positive definite; not differentiable.
 
     The upper triangle of ``cov`` (n, n), row by row, is ``at_lags[positions]``.
     """
     n, m = residual.shape[-1], at_lags.shape[-1]
-    if _native(n):
+    if _native(n, largest_native):
         return Score(*_call(_SCORE, _serve_score, ((), (n,), (m,), ()), residual, at_lags, positions, noise_var))
     upper = np.triu_indices(n)
     half = jnp.zeros((n, n)).at[upper].set(at_lags[positions])
-    inverse, whitener, log_det = factorise(half + jnp.triu(half, 1).T + noise_var * jnp.eye(n))
+    inverse, whitener, log_det = factorise(half + jnp.triu(half, 1).T + noise_var * jnp.eye(n), largest_native)
     white = whitener @ residual
     weights = white @ whitener
     value = -0.5 * (white @ white + log_det + n * _LOG_TWO_PI)
@@ -75,8 +78,8 @@ def score(residual: Array, at_lags: Array, positions: Array, noise_var: Array) -
     return Score(value, -weights, jnp.zeros(m).at[positions].add(both_sides), jnp.trace(by_cov))
 
 
-def _native(n: int) -> bool:
-    return n <= _LARGEST_NATIVE and jax.default_backend() == "cpu"
+def _native(n: int, largest: int) -> bool:
+    return n <= largest and jax.default_backend() == "cpu"
 
 
 def _call(target: str, serve: Callable[[int], int], shapes: tuple[tuple[int, ...], ...], *arguments: Array) -> Any:

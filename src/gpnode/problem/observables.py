@@ -27,7 +27,8 @@ class Observable(eqx.Module):
     """How one observed variable is measured; shared by its experiments.
 
     ``unit`` is the variable's scale, or 1 on the log scale; ``record_length`` the unit of
-    Gaussian-process time.
+    Gaussian-process time. With more measurements than ``dense_limit`` in a block, kernels that allow it are treated in
+    linear time.
     """
 
     kernel: Kernel | None
@@ -37,6 +38,7 @@ class Observable(eqx.Module):
     record_length: Array
     variable: str = eqx.field(static=True)
     state: int = eqx.field(static=True)
+    dense_limit: int = eqx.field(static=True, default=DENSE_LIMIT)
 
     @property
     def prefix(self) -> str:
@@ -83,7 +85,7 @@ class Observable(eqx.Module):
 
     def lags(self, times: Array) -> Lags | None:
         """Lags between Gaussian-process times (n,); None where they are not needed."""
-        if self.kernel is None or (self.kernel.in_linear_time and times.size > DENSE_LIMIT):
+        if self.kernel is None or (self.kernel.in_linear_time and times.size > self.dense_limit):
             return None
         return Lags.between(np.asarray(times))
 

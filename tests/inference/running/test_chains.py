@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from concurrent.futures import Executor, Future
 
 import jax
@@ -11,9 +12,9 @@ import pytest
 
 import gpnode as gn
 from gpnode.inference.running.chains import chunk, run_chains, start_chains
-from gpnode.inference.samplers import nuts
+from gpnode.inference.samplers.base import Chunking
 from gpnode.inference.samplers.nuts import NUTS
-from gpnode.inference.starting.ladder import disperse, whitenings_of
+from gpnode.inference.starting.start import disperse
 from gpnode.inference.whitening import Whitening
 from gpnode.solvers import Status
 
@@ -22,7 +23,7 @@ SETTINGS = NUTS(warmup=40, draws=30, chains=2)
 
 def chains_of(start, settings=SETTINGS):
     points = disperse(start, settings.chains, jax.random.key(1))
-    return start_chains(start.problem, whitenings_of(start, settings.chains), points, jax.random.key(2), settings)
+    return start_chains(start.problem, start.whitenings(settings.chains), points, jax.random.key(2), settings)
 
 
 class Inline(Executor):
@@ -40,30 +41,28 @@ class Inline(Executor):
         return future
 
 
-def test_bits_do_not_depend_on_chunks_or_executor(start, monkeypatch):
-    def run(executor=None):
-        chains = chains_of(start)
-        run_chains(start.problem, chains, SETTINGS, SETTINGS.warmup + SETTINGS.draws, lambda c: None, executor)
+def test_bits_do_not_depend_on_chunks_or_executor(start):
+    def run(executor=None, chunking=Chunking()):
+        chains, settings = chains_of(start), dataclasses.replace(SETTINGS, chunking=chunking)
+        run_chains(start.problem, chains, settings, SETTINGS.warmup + SETTINGS.draws, lambda c: None, executor)
         return [c.trace.read() for c in chains]
 
     one = run()
-    monkeypatch.setattr("gpnode.inference.running.chains._FIRST", 7)
-    monkeypatch.setattr("gpnode.inference.running.chains._SECONDS", 0.001)
-    two = run(Inline())
+    two = run(Inline(), Chunking(first_steps=7, seconds=0.001))
     for a, b in zip(one, two, strict=True):
         assert len(a) == SETTINGS.draws
         assert np.array_equal(a, b)
     assert not np.array_equal(one[0]["draw"], one[1]["draw"])
 
 
-def test_interruption_keeps_what_there_is(start, monkeypatch):
-    monkeypatch.setattr("gpnode.inference.running.chains._SECONDS", 1e-9)  # one step a chunk
+def test_interruption_keeps_what_there_is(start):
+    one_step_a_chunk = dataclasses.replace(SETTINGS, chunking=Chunking(seconds=1e-9))
     chains = chains_of(start)
     with pytest.raises(KeyboardInterrupt):
         run_chains(
             start.problem,
             chains,
-            SETTINGS,
+            one_step_a_chunk,
             SETTINGS.warmup + SETTINGS.draws,
             lambda c: None,
             Inline(interrupt_after=90),
@@ -82,7 +81,7 @@ def test_failed_solves_are_counted_by_cause(data):
     problem = gn.bind(gn.Model(dynamics, initial={"x": 8.0}, kernel=None), data)
     whitening = Whitening(jnp.zeros(problem.size), jnp.eye(problem.size), jnp.eye(problem.size))
     settings = NUTS(warmup=20, draws=4, chains=1)
-    state = nuts.init(problem, whitening, jnp.array([-0.5, 4.0]), jax.random.key(3), settings)
+    state = settings.init(problem, whitening, jnp.array([-0.5, 4.0]), jax.random.key(3))
     state = state._replace(adapt=state.adapt._replace(step_size=jnp.asarray(3.0)))
     _, kept = chunk(problem, whitening, state, jnp.asarray(20), settings, 20)
     failed = np.asarray(kept.failure)

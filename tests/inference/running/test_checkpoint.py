@@ -15,8 +15,8 @@ import pytest
 import gpnode as gn
 from gpnode.inference.running import checkpoint as checkpoints
 from gpnode.inference.starting.ladder import find_start
-from gpnode.inference.stopping import agreement as enough
-from gpnode.inference.stopping.agreement import Found
+from gpnode.inference.stopping.agreement import Agreement
+from gpnode.inference.stopping.schedule import Stopping
 from support.small_problems import SETTINGS, decay_data, decay_model
 
 
@@ -41,16 +41,8 @@ def run(folder, *, method=SETTINGS, model=None, data=None, **options):
     )
 
 
-@pytest.fixture(scope="module", autouse=True)
-def short_chunks():
-    """So that there is something to interrupt."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpnode.inference.running.chains._ROOM", 10)
-        yield
-
-
 @pytest.fixture(scope="module")
-def whole(short_chunks):
+def whole():
     """The same run without interruption or checkpoint."""
     return gn.fit(decay_model(), decay_data(), method=SETTINGS, progress=False)
 
@@ -73,8 +65,8 @@ def test_a_run_stopped_again_and_again_ends_with_the_same_bits(tmp_path, whole):
             run(tmp_path, executor=Inline(chunks))
     posterior = run(tmp_path)
     assert same(posterior, whole)
-    assert not posterior.record["interrupted"]
-    assert posterior.record["warmup_failures"] == whole.record["warmup_failures"]
+    assert not posterior.record.interrupted
+    assert posterior.record.warmup_failures == whole.record.warmup_failures
     assert same(run(tmp_path), whole)  # a finished run is there at once
 
 
@@ -105,17 +97,17 @@ def test_partial_results_open_at_any_time(tmp_path, whole):
     some = gn.open_checkpoint(tmp_path, decay_model(), decay_data())
     drawn = some.unconstrained.shape[1]
     assert 0 < drawn < 40
-    assert some.record["interrupted"]
+    assert some.record.interrupted
     assert np.array_equal(some.unconstrained, whole.unconstrained[:, :drawn])
     assert not some.diagnose().converged
     assert "rate" in str(some)
 
 
-def resting_in_turn(rows, first_goal):
-    """The first chain rests after 10 draws, goes on after 14, rests again after 17; the run ends after 20."""
+def inactive_in_turn(rows, stopping):
+    """The first chain is inactive after 10 draws, goes on after 14, stops again after 17; the run ends after 20."""
     inactive = {10: {0}, 12: {0}, 17: {0}}
     longest = max(map(len, rows))
-    return Found(longest == 20, rows, frozenset(inactive.get(longest, ())))
+    return Agreement(longest == 20, rows, frozenset(inactive.get(longest, ())))
 
 
 def drawn_so_far(folder):
@@ -124,18 +116,16 @@ def drawn_so_far(folder):
         partial = gn.open_checkpoint(folder, decay_model(), decay_data())
     except gn.CheckpointError:
         return [0, 0]
-    assert partial.record["interrupted"]
-    assert partial.draws.sizes["draw"] == min(partial.record["draws_made"])
-    return partial.record["draws_made"]
+    assert partial.record.interrupted
+    assert partial.draws.sizes["draw"] == min(partial.record.draws_made)
+    return partial.record.draws_made
 
 
-def test_a_run_whose_chains_rest_ends_with_the_same_bits(tmp_path, monkeypatch):
-    monkeypatch.setattr(enough, "FIRST_GOAL", 10)
-    # By import_module, for the package has the function under the module's name.
-    monkeypatch.setattr(import_module("gpnode.fitting.single"), "find_agreement", resting_in_turn)
-    open_ended = gn.Lifted(warmup=30, chains=2)
+def test_a_run_with_inactive_chains_ends_with_the_same_bits(tmp_path, monkeypatch):
+    monkeypatch.setattr("gpnode.inference.running.sessions.find_agreement", inactive_in_turn)
+    open_ended = gn.Lifted(warmup=30, chains=2, stopping=Stopping(first_goal=10))
     whole = gn.fit(decay_model(), decay_data(), method=open_ended, progress=False)
-    assert whole.record["draws_made"] == [17, 20]
+    assert whole.record.draws_made == [17, 20]
     assert whole.draws.sizes["draw"] == 17
     assert "17 draws (of up to 20 made)" in str(whole)
     made = [0, 0]
@@ -151,8 +141,8 @@ def test_a_run_whose_chains_rest_ends_with_the_same_bits(tmp_path, monkeypatch):
             finished = run(tmp_path, method=open_ended, executor=Inline(1))
     for found in (finished, gn.open_checkpoint(tmp_path, decay_model(), decay_data())):
         assert same(found, whole)
-        assert found.record["draws_made"] == [17, 20]
-        assert not found.record["interrupted"]
+        assert found.record.draws_made == [17, 20]
+        assert not found.record.interrupted
 
 
 def test_laplace_keeps_its_start(tmp_path):
@@ -164,13 +154,13 @@ def test_laplace_keeps_its_start(tmp_path):
 
 def test_a_start_read_back_is_the_very_same_problem(stopped):
     start_key = jax.random.split(jax.random.key(0), 3)[0]
-    found = find_start(gn.bind(decay_model(), decay_data()), start_key, lambda what: None)
+    found = find_start(gn.bind(decay_model(), decay_data()), start_key, SETTINGS, lambda what: None)
     loaded, points = checkpoints.load_start(stopped, decay_model(), decay_data())
     assert len(points) == SETTINGS.chains
     assert loaded.problem.solver == found.problem.solver
     for a, b in zip(jax.tree.leaves(loaded.problem), jax.tree.leaves(found.problem), strict=True):
         assert np.array_equal(a, b)
-    for a, b in zip(loaded.modes, found.modes, strict=True):
+    for a, b in zip(loaded.maxima, found.maxima, strict=True):
         assert np.array_equal(a.centre, b.centre)
         assert np.array_equal(a.scale_tril, b.scale_tril)
 

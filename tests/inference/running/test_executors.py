@@ -12,15 +12,8 @@ from support.executors import Elsewhere, same
 from support.small_problems import SETTINGS, decay_data, decay_model
 
 
-@pytest.fixture(scope="module", autouse=True)
-def short_chunks():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpnode.inference.running.chains._ROOM", 10)
-        yield
-
-
 @pytest.fixture(scope="module")
-def serial(short_chunks):
+def serial():
     return run(Serial())
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import gpnode as gn
+from gpnode.fitting.single import run_fit
+from gpnode.inference.running.progress import Display
 from support.growth import MODEL, SETTINGS
 
 
-def test_progress_speaks_where_there_is_no_terminal(positive_data, capsys, monkeypatch):
-    monkeypatch.setattr("gpnode.inference.running.progress._LINE_EVERY", -1.0)
-    monkeypatch.setattr("gpnode.inference.running.progress._GUESS_AFTER", 0.0)
-    gn.fit(MODEL, positive_data, method=SETTINGS)
+def test_progress_speaks_where_there_is_no_terminal(positive_data, capsys):
+    with Display(True, line_every=-1.0, guess_after=0.0) as display:
+        run_fit(MODEL, positive_data, SETTINGS, 0, display, None, None)
     said = capsys.readouterr().err
     assert "smoothing" in said
     assert "warming up: " in said

@@ -7,17 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpnode.inference.starting.ladder import Start, solver_errors, with_finer_steps
+from gpnode.inference.starting.accuracy import solver_errors, with_finer_steps
+from gpnode.inference.starting.start import Start
 from support.small_problems import coarse
 
 
 @pytest.mark.parametrize(("modes", "chains", "each"), [(1, 4, 4), (2, 4, 2), (3, 4, 2), (2, 8, 4), (2, 1, 1)])
 def test_modes_share_the_chains(modes, chains, each):
-    assert Start(None, (None,) * modes, None).chains_a_mode(chains) == each
+    assert Start(None, (None,) * modes, None).chains_each(chains) == each
 
 
 def test_steps_are_made_finer_where_chains_went(running_apart):
-    start, mode = running_apart, running_apart.modes[0]
+    start, mode = running_apart, running_apart.maxima[0]
     z = 0.5 * np.random.default_rng(0).normal(size=(2, 40, mode.centre.size))
     draws = mode.centre + z @ mode.scale_tril.T
     assert with_finer_steps(start, draws, 2) is None

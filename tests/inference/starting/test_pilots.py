@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 import gpnode as gn
+from gpnode.problem.grid import with_steps
 from gpnode.inference.maximum import Maximum
 from gpnode.inference.running.chains import Chain, run_chains, start_chains
-from gpnode.inference.starting.ladder import disperse, find_start, whitenings_of
+from gpnode.inference.starting.ladder import find_start
+from gpnode.inference.starting.start import disperse
 from gpnode.inference.starting.pilots import Pilots, Place, _by_place, pinned, run_pilots
 from gpnode.inference.starting.search import Candidate
+from gpnode.inference.starting.settings import Piloting
 from gpnode.problem.evaluation import log_density
 
 
@@ -24,25 +27,23 @@ def unexplained() -> gn.Observations:
 
 
 @pytest.fixture
-def short(monkeypatch):
-    monkeypatch.setattr("gpnode.inference.starting.pilots._BLOCK", 20)
-    monkeypatch.setattr("gpnode.inference.starting.pilots._MOST_BLOCKS", 2)
-    return gn.Lifted(warmup=20, chains=3)
+def short():
+    return gn.Lifted(warmup=20, chains=3, piloting=Piloting(block=20, most_blocks=2))
 
 
 @pytest.mark.slow
 def test_chains_begin_where_pilots_ended(unexplained, short):
     model = gn.Model(gn.Dictionary(["x"], gn.polynomial(degree=2)), initial={"x": 0.0})
     said: list[str] = []
-    start = find_start(gn.bind(model, unexplained), jax.random.key(0), said.append, short)
+    start = find_start(gn.bind(model, unexplained), jax.random.key(0), short, said.append)
     assert start.piloted
     assert any("pilot chains" in what for what in said)
-    points, whitenings = disperse(start, 3, jax.random.key(1)), whitenings_of(start, 3)
+    points, whitenings = disperse(start, 3, jax.random.key(1)), start.whitenings(3)
     assert len(points) == len(whitenings) == 3
     values = [
         float(log_density(start.problem, f.point(jnp.asarray(z)))[0]) for f, z in zip(whitenings, points, strict=True)
     ]
-    assert np.allclose(values, [m.log_density for m in start.modes])
+    assert np.allclose(values, [m.log_density for m in start.maxima])
     assert max(values) - min(values) < 3.0 * start.problem.size
 
 
@@ -74,27 +75,27 @@ def decaying() -> tuple[gn.KnownForm, gn.Observations]:
 
 
 def test_chains_on_problems_of_their_own_run_side_by_side(decaying):
-    problem = gn.bind(gn.Model(decaying[0]), decaying[1]).with_steps()
-    problems = [pinned(problem, left) for left in (0, 1)]
+    problem = with_steps(gn.bind(gn.Model(decaying[0]), decaying[1]))
+    problems = [pinned(problem, alone, Piloting()) for alone in (0, 1)]
     settings = gn.Lifted(warmup=20, chains=1)
     whitening = Maximum(np.zeros(problem.size), np.eye(problem.size), 0.0).whitening()
 
     def begun(own):
         return start_chains(own, [whitening], [np.zeros(problem.size)], jax.random.key(0), settings)
 
-    together = [chain for own in problems for chain in begun(own)]
-    run_chains(problems, together, settings, 25, lambda chains: None)
-    for own, chain in zip(problems, together, strict=True):
+    side_by_side = [chain for own in problems for chain in begun(own)]
+    run_chains(problems, side_by_side, settings, 25, lambda chains: None)
+    for own, chain in zip(problems, side_by_side, strict=True):
         (alone,) = begun(own)
         run_chains(own, [alone], settings, 25, lambda chains: None)
         assert np.array_equal(alone.trace.read()["draw"], chain.trace.read()["draw"])
-    assert not np.array_equal(together[0].trace.read()["draw"], together[1].trace.read()["draw"])
+    assert not np.array_equal(side_by_side[0].trace.read()["draw"], side_by_side[1].trace.read()["draw"])
 
 
 def test_a_pinned_problem_has_another_prior_of_length_scales_alone(decaying):
     field, data = decaying
     problem = gn.bind(gn.Model(field), data)
-    other = pinned(problem, 1)
+    other = pinned(problem, 1, Piloting())
     assert [p.name for p in other.layout.parameters] == [p.name for p in problem.layout.parameters]
     u = np.zeros(problem.size)
     lengths = {n: float(v) for n, v in problem.constrain(jnp.asarray(u)).items() if n.endswith("length_scale")}
@@ -102,7 +103,7 @@ def test_a_pinned_problem_has_another_prior_of_length_scales_alone(decaying):
     difference = sum(float(new[n].log_prob(v) - old.log_prob(v)) for n, v in lengths.items())
     assert log_density(other, u)[0] - log_density(problem, u)[0] == pytest.approx(difference)
     known = gn.Model(field, kernel=gn.kernels.SquaredExponential(length_scale=0.3))
-    assert pinned(gn.bind(known, data), 1) is None
+    assert pinned(gn.bind(known, data), 1, Piloting()) is None
 
 
 def _stand_still(problem, chains, settings, steps, on_progress):
@@ -124,15 +125,15 @@ def _chains_around(*centres: float) -> list[Chain]:
 
 
 def _places(chains: list[Chain]) -> list[list[int]]:
-    return [[chain.index for chain in place] for place in _by_place(chains)]
+    return [[chain.index for chain in place] for place in _by_place(chains, Piloting())]
 
 
 def test_chains_in_one_mode_are_one_place():
     chains = _chains_around(50.0, 0.0, 0.0, 0.0, 0.0, 0.0, 50.0)
     first, second = _places(chains)
     assert (set(first), second[0], set(second)) == ({0, 6}, 1, {1, 2, 3, 4, 5})
-    (together,) = _places(chains[1:6])
-    assert set(together) == {1, 2, 3, 4, 5}
+    (side_by_side,) = _places(chains[1:6])
+    assert set(side_by_side) == {1, 2, 3, 4, 5}
 
 
 def test_of_many_places_those_far_apart_are_kept():

@@ -12,7 +12,8 @@ from support import reference as ref
 from support.densities import check, kernel_tables, points, rotation_model, rotation_reference, tight
 
 # Two at a time, one for each variable; if they are odd in number the first takes part twice.
-PAIRS = list(zip_longest(kernels.ALL_KERNELS[::2], kernels.ALL_KERNELS[1::2], fillvalue=kernels.ALL_KERNELS[0]))
+EVERY = tuple(kernels.KERNELS.values())
+PAIRS = list(zip_longest(EVERY[::2], EVERY[1::2], fillvalue=EVERY[0]))
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda p: "-".join(k.__name__ for k in p))

@@ -74,4 +74,4 @@ def test_every_coefficient_prior(decay_data, name):
 
 
 def test_every_coefficient_prior_is_tested():
-    assert {type(case[0]) for case in CASES.values()} == set(priors.ALL_COEFFICIENT_PRIORS)
+    assert {type(case[0]) for case in CASES.values()} == set(priors.COEFFICIENT_PRIORS.values())

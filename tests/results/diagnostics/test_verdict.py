@@ -6,6 +6,8 @@ import dataclasses
 
 import numpy as np
 import pytest
+
+from gpnode.results.record import Accuracy
 import xarray as xr
 
 from gpnode.inference.stopping.statistics import bulk_ess, pareto_k, rank_rhat
@@ -73,11 +75,11 @@ def test_one_chain_and_few_draws_fail(posterior, good):
 
 def test_interrupted_runs_and_coarse_solvers_fail(posterior, good):
     base = with_draws(posterior, good)
-    stopped = dataclasses.replace(base, record={**base.record, "interrupted": True})
+    stopped = dataclasses.replace(base, record=dataclasses.replace(base.record, interrupted=True))
     assert failed(stopped) == {"run complete"}
     for shift in (0.2, np.nan):
-        coarse = {"largest_error": 9.0, "largest_shift": shift, "draws": 100}
-        assert failed(dataclasses.replace(base, record={**base.record, "accuracy": coarse})) == {"solver accurate"}
+        coarse = Accuracy(largest_error=9.0, largest_shift=shift, draws=100)
+        assert failed(dataclasses.replace(base, record=dataclasses.replace(base.record, accuracy=coarse))) == {"solver accurate"}
 
 
 def test_modes_that_chains_never_leave_are_judged_each_by_itself(posterior):
@@ -121,11 +123,11 @@ def test_places_that_chains_had_to_leave_are_no_modes(posterior):
     found = with_draws(posterior, values)  # they were as well off there
     assert found.visits.count == 2
     assert "one mode" in failed(found)
-    assert "not climbed" in found.diagnose().headline
+    assert "not settled" in found.diagnose().headline
 
 
 def test_a_lifted_chain_that_hardly_moves_fails(posterior, good):
-    lifted = dataclasses.replace(posterior, record={**posterior.record, "method": "lifted"})
+    lifted = dataclasses.replace(posterior, record=dataclasses.replace(posterior.record, method="lifted"))
     accept = np.full(good.shape, 0.6)
     landed = np.full(good.shape, 0.9)
     assert with_draws(lifted, good, accept_prob=accept, landed=landed).diagnose().converged

@@ -16,16 +16,19 @@ from gpnode.inference.samplers.base import Sampler
 from gpnode.inference.stopping.statistics import rank_rhat
 
 _RHAT_EVERY = 3.0  # seconds; R-hat over all parameters is not free
-_LINE_EVERY = 10.0  # seconds between lines where there is no terminal
-_GUESS_AFTER, _GUESS_PART = 1.0, 0.01  # seconds, and part of all steps, before saying how much is left
+_GUESS_PART = 0.01  # of all steps, before saying how much is left
 _MOST_FOR_RHAT = 1000  # draws per chain, spread over all there are, so that long runs do not slow down
 _ENOUGH = 50  # draws per chain before R-hat means anything
 
 
 class Display:
-    """A live bar on a terminal, a line now and then elsewhere, nothing if not ``enabled``."""
+    """A live bar on a terminal, a line now and then elsewhere, nothing if not ``enabled``.
 
-    def __init__(self, enabled: bool) -> None:
+    ``line_every`` so many seconds there is a line; after ``guess_after`` seconds it says how much time is left.
+    """
+
+    def __init__(self, enabled: bool, line_every: float = 10.0, guess_after: float = 1.0) -> None:
+        self._line_every, self._guess_after = line_every, guess_after
         self._console = Console(file=sys.stderr)
         self._live = enabled and self._console.is_terminal
         self._plain = enabled and not self._live
@@ -74,7 +77,7 @@ class Display:
         now = time.perf_counter()
         # The first chunks wait for the compiler, and tell nothing about the rest.
         self._first = (now, done) if self._first is None and done else self._first
-        if self._plain and now - self._last_line > _LINE_EVERY:
+        if self._plain and now - self._last_line > self._line_every:
             self._line(f"{stage}: {done}/{total} steps{self._left(now, done, total)}, {note}")
 
     def items(self, done: int, total: int, failed: int) -> None:
@@ -82,14 +85,14 @@ class Display:
         note = f"{failed} failed" if failed else ""
         self._bar.update(self._task, description="fitting", completed=done, total=total, note=note)
         now = time.perf_counter()
-        if self._plain and (done == total or now - self._last_line > _LINE_EVERY):
+        if self._plain and (done == total or now - self._last_line > self._line_every):
             self._line(f"{done} of {total} fits done{self._left(now, done, total)}{', ' + note if note else ''}")
         self._first = (now, done) if self._first is None and done else self._first
 
     def _left(self, now: float, done: int, total: int) -> str:
         """How long it will take, once enough is done to tell."""
         since, before = self._first or (now, done)
-        if now - since < _GUESS_AFTER or done - before < _GUESS_PART * total:
+        if now - since < self._guess_after or done - before < _GUESS_PART * total:
             return ""
         return f", about {(now - since) * (total - done) / (done - before):.0f} s left"
 

@@ -23,9 +23,6 @@ from gpnode.problem.evaluation import log_densities, report_draws
 if TYPE_CHECKING:
     from gpnode.inference.starting.start import Start
 
-PARETO_LIMIT = 0.7
-"""Beyond this shape of the tail of importance weights, weighted draws cannot be trusted."""
-
 
 @dataclass(frozen=True)
 class Laplace(Method):
@@ -35,6 +32,8 @@ class Laplace(Method):
     is_sample: ClassVar[bool] = False
 
     draws: int = 2000
+    pareto_limit: float = 0.7
+    """Beyond this shape of the tail of importance weights, the approximation is poor."""
     search: Search = field(default_factory=Search)
 
     def __post_init__(self) -> None:
@@ -70,8 +69,8 @@ class Laplace(Method):
         return [
             Check(
                 "normal approximation",
-                k < PARETO_LIMIT,
-                f"Pareto k of its importance weights {k:.2f}, limit {PARETO_LIMIT}",
+                k < self.pareto_limit,
+                f"Pareto k of its importance weights {k:.2f}, limit {self.pareto_limit}",
                 "Sample instead: leave out method=Laplace(). Read the intervals here as rough.",
             )
         ]

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import gpnode as gn
-from gpnode.inference.samplers.lifted import surface as lifted
+from gpnode.problem.grid import with_steps
+from gpnode.inference.samplers.lifted import moves
 from gpnode.inference.samplers.lifted.conditioning import path_given_hyper, whiteners_of
 
 
@@ -31,7 +32,7 @@ def saturating() -> tuple[gn.Model, gn.Observations]:
 
 
 def test_moves_are_pushed_along_the_gradient_of_excess_and_area():
-    problem = gn.bind(*saturating()).with_steps(np.full((1, 12), 4))
+    problem = with_steps(gn.bind(*saturating()), np.full((1, 12), 4))
     hyper = problem.hyper_block.draw(jax.random.key(1))
     u = problem.draw_path_prior(jax.random.key(2), hyper)
     surface, x, _ = path_given_hyper(problem, u, whiteners_of(problem, u), jax.random.key(3))
@@ -54,7 +55,7 @@ def test_moves_are_pushed_along_the_gradient_of_excess_and_area():
 )
 def test_moves_land_where_paths_run_apart(running_apart, with_path, angle, least, most):
     """With the path's states among the unknowns. Solving from the start alone does not get there."""
-    problem, u = running_apart.problem, jnp.asarray(running_apart.modes[0].centre)
+    problem, u = running_apart.problem, jnp.asarray(running_apart.maxima[0].centre)
 
     @jax.jit
     def move(key):
@@ -62,7 +63,7 @@ def test_moves_land_where_paths_run_apart(running_apart, with_path, angle, least
         if not with_path:
             surface = surface._replace(evaluate=lambda x, path=None, own=surface.evaluate: own(x))
         at = surface.point(x)
-        return lifted.move(surface, at, key, jnp.asarray(angle), jnp.asarray(1)), jnp.linalg.norm(at.slope)
+        return moves.move(surface, at, key, jnp.asarray(angle), jnp.asarray(1)), jnp.linalg.norm(at.slope)
 
     moved, magnified = zip(*(move(jax.random.key(i)) for i in range(60)), strict=True)
     assert min(magnified) > 1e7

@@ -7,7 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gpnode.inference.samplers.lifted import surface as lifted
+from gpnode.inference.samplers.lifted import landing, moves
+from gpnode.inference.samplers.lifted.settings import Landing
+from gpnode.inference.samplers.lifted.surface import Local, Surface, _whiten
 from gpnode.solvers import Status
 
 WIDTH = 0.05
@@ -34,22 +36,22 @@ def always(x):
     return jnp.asarray(0)
 
 
-def surface_of(residuals, excess, status=always) -> lifted.Surface:
+def surface_of(residuals, excess, status=always) -> Surface:
     """A surface without a path behind it."""
 
     def evaluate(x, path=None):
         path, by_input, inputs_by_x = jnp.zeros((1, 1, 1)), jnp.zeros((1, 1, 1, 1)), jnp.zeros((1, 1, x.size))
-        return lifted.Local(residuals(x), jax.jacfwd(residuals)(x), path, by_input, inputs_by_x, status(x))
+        return Local(residuals(x), jax.jacfwd(residuals)(x), path, by_input, inputs_by_x, status(x))
 
     def area(x, local, weights):
         return jax.grad(lambda x: jnp.sum(weights * evaluate(x).slope))(x)
 
-    return lifted.Surface(lambda x: (residuals(x), status(x)), evaluate, jax.value_and_grad(excess), area)
+    return Surface(lambda x: (residuals(x), status(x)), evaluate, jax.value_and_grad(excess), area)
 
 
-def sample(surface: lifted.Surface, angle: float, rotations: int, count: int = 60_000):
+def sample(surface: Surface, angle: float, rotations: int, count: int = 60_000):
     def step(x, key):
-        moved = lifted.move(surface, surface.point(x), key, jnp.asarray(angle), jnp.asarray(rotations))
+        moved = moves.move(surface, surface.point(x), key, jnp.asarray(angle), jnp.asarray(rotations))
         return moved.x, (moved.x, moved.accept_prob, moved.landed)
 
     keys = jax.random.split(jax.random.key(0), count)
@@ -101,7 +103,7 @@ def test_steep_surfaces_are_whitened_exactly(steepest):
     rng = np.random.default_rng(0)
     left, right = (np.linalg.qr(rng.normal(size=(n, 8)))[0] for n in (30, 8))
     sizes = np.geomspace(0.1, steepest, 8)
-    whitener, log_det = lifted._whiten(jnp.asarray(left * sizes @ right.T))
+    whitener, log_det = _whiten(jnp.asarray(left * sizes @ right.T), Landing().ridge)
     # In its own axes, where products do not lose digits.
     rotated = np.asarray(whitener) @ right
     assert np.abs(rotated * (1.0 + sizes**2) @ rotated.T - np.eye(8)).max() < 1e-15 * steepest + 1e-9
@@ -111,12 +113,12 @@ def test_steep_surfaces_are_whitened_exactly(steepest):
 def test_a_step_can_be_retraced():
     surface = surface_of(banana, no_excess)
     point = surface.point(jnp.array([0.3, 0.4]))
-    velocity = lifted.draw_velocity(point, jax.random.key(4))
+    velocity = moves.draw_velocity(point, jax.random.key(4))
     angle = jnp.asarray(0.3)
-    landing = lifted.rotate(surface, point, velocity, angle)
-    there = surface.point(landing.x)
-    back = lifted.rotate(surface, there, -lifted.carry_velocity(point, there, angle), angle)
-    assert bool(landing.solved)
+    landed = landing.rotate(surface, point, velocity, angle, Landing().solved)
+    there = surface.point(landed.x)
+    back = landing.rotate(surface, there, -landing.carry_velocity(point, there, angle), angle, Landing().solved)
+    assert bool(landed.solved)
     assert bool(back.solved)
     assert np.allclose(back.x, point.x, atol=1e-6)
 
@@ -130,7 +132,7 @@ def test_a_failed_solve_stops_the_move_and_tells_why():
     surface = surface_of(banana, no_excess, status)
     at = surface.point(jnp.array([0.1, 0.49]))
     keys = jax.random.split(jax.random.key(0), 200)
-    moved = jax.vmap(lambda k: lifted.move(surface, at, k, jnp.asarray(0.5), jnp.asarray(3)))(keys)
+    moved = jax.vmap(lambda k: moves.move(surface, at, k, jnp.asarray(0.5), jnp.asarray(3)))(keys)
     failed = np.asarray(moved.failure) == Status.BLOW_UP
     assert 20 < failed.sum() < 180
     assert not np.asarray(moved.landed)[failed].any()

@@ -6,13 +6,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gpnode.inference.samplers.lifted import sampler as gibbs
+from gpnode.inference.samplers.lifted.adaptation import Moments, State
+from gpnode.inference.samplers.lifted.settings import Adaptation
 
 
-def untuned() -> gibbs.State:
+def untuned() -> State:
     """Before the first round; of eight unknowns."""
     nowhere, none = jnp.asarray(-jnp.inf), jnp.asarray(0)
-    return gibbs.State(jnp.zeros(8), *[None] * 6, none, nowhere, nowhere, jnp.zeros(()), none)
+    return State(jnp.zeros(8), *[None] * 6, none, nowhere, nowhere, jnp.zeros(()), none)
 
 
 def test_a_chain_that_diverges_in_a_narrower_place_finds_its_step_sizes_anew():
@@ -21,23 +22,23 @@ def test_a_chain_that_diverges_in_a_narrower_place_finds_its_step_sizes_anew():
     rng = np.random.default_rng(0)
     for i in range(4000):
         often = 0.2 if i > 2000 else 0.002
-        state = state.after_round(jnp.asarray(rng.normal()), jnp.asarray(rng.random() < often), 100)
+        state = state.after_round(jnp.asarray(rng.normal()), jnp.asarray(rng.random() < often), 100, Adaptation())
         begun += [i] if state.step == 0 else []
     assert len(begun) == int(state.retuned) == 3
     assert 2000 < begun[0] < 2040
     assert begun[1] > begun[0] + 100
 
 
-def test_the_spread_of_the_rest_is_learned():
+def test_the_shape_of_hyperparameter_moves_is_learned():
     """Of two correlated unknowns, from a start that knows neither their widths nor that they belong together."""
     root = np.array([[3.0, 0.0], [0.2, 0.02]])
     points = np.random.default_rng(0).normal(size=(200, 2)) @ root.T
-    moments = gibbs._no_moments(2)
+    moments = Moments.none(2)
     for point in points:
         moments = moments.with_point(jnp.asarray(point))
-    spread = moments.scale_tril(0.02 * jnp.eye(2))
+    scale_tril = moments.scale_tril(0.02 * jnp.eye(2), Adaptation().old_weight)
     assert np.allclose(moments.mean, points.mean(axis=0))
-    white = np.linalg.solve(np.asarray(spread), root)
+    white = np.linalg.solve(np.asarray(scale_tril), root)
     assert np.linalg.eigvalsh(white @ white.T) == pytest.approx(np.ones(2), abs=0.3)
 
 
@@ -47,7 +48,7 @@ def test_a_chain_that_climbs_finds_its_step_sizes_anew():
     noise = np.random.default_rng(0).normal(0.0, 2.0, 4000)  # of the log density of eight normal variables
     begun = []
     for i, log_density in enumerate(np.where(np.arange(4000) < 500, -100.0, 0.0) + noise):
-        state = state.after_round(jnp.asarray(log_density), jnp.asarray(False), 100)
+        state = state.after_round(jnp.asarray(log_density), jnp.asarray(False), 100, Adaptation())
         begun += [i] if state.step == 0 else []
     assert begun
     assert 500 < begun[0] < 520
