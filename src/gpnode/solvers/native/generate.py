@@ -27,7 +27,8 @@ from jax.flatten_util import ravel_pytree
 from gpnode._config import cache_directory
 from gpnode.solvers.base import VectorField
 from gpnode.solvers.native import driver
-from gpnode.tracing.scalar_code import Symbol, Tape, Unsupported, run, symbols, text
+from gpnode.tracing.code import Symbol, Tape, symbols, text
+from gpnode.tracing.interpreter import Unsupported, run
 
 _HELPERS = """
 @njit

@@ -18,7 +18,7 @@ from jax.flatten_util import ravel_pytree
 from gpnode.solvers.base import Solution, Solver, VectorField
 from gpnode.solvers.native import driver, implicit, steering
 from gpnode.solvers.native.generate import compiled
-from gpnode.tracing.scalar_code import Unsupported
+from gpnode.tracing.interpreter import Unsupported
 
 _SOLUTION, _SENSITIVITIES, _GRADIENT = driver.SOLUTION, driver.SENSITIVITIES, driver.GRADIENT
 _CORRECTION = driver.CORRECTION
