@@ -108,7 +108,7 @@ def _size(buffer: Any) -> int:
 
 
 FIELD_SIGNATURE = types.void(types.float64, *([types.CPointer(types.float64)] * 4))
-"""Signature of every function of a vector field: one number and four arrays of float64 (see ``driver``)."""
+"""Signature of every function of a vector field: one number and four arrays of float64 (see ``fields``)."""
 
 
 @intrinsic

@@ -16,12 +16,12 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from gpnode.solvers.base import Solution, Solver, VectorField
-from gpnode.solvers.native import driver, implicit, steering
+from gpnode.solvers.native import explicit, implicit, steering
 from gpnode.solvers.native.generate import compiled
 from gpnode.tracing.interpreter import Unsupported
 
-_SOLUTION, _SENSITIVITIES, _GRADIENT = driver.SOLUTION, driver.SENSITIVITIES, driver.GRADIENT
-_CORRECTION = driver.CORRECTION
+_SOLUTION, _SENSITIVITIES, _GRADIENT = explicit.SOLUTION, explicit.SENSITIVITIES, explicit.GRADIENT
+_CORRECTION = explicit.CORRECTION
 
 
 class _Compiled(Solver):
@@ -113,7 +113,7 @@ class Native(_Compiled):
 
     @property
     def _integrator(self) -> ModuleType:
-        return driver
+        return explicit
 
     @property
     def _tolerances(self) -> tuple[float, ...]:
