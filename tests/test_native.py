@@ -95,7 +95,7 @@ def test_a_corrected_guess_leads_to_the_path(solver):
     wrong = path.xs + 1e-2 * jnp.cos(jnp.arange(82.0)).reshape(41, 2)
     errors = []
     for _ in range(4):
-        wrong, by = solver.solve_with_jacobian(pendulum, PARAMS, X0, TIMES, (1,), wrong)
+        wrong, by = solver.correct_guess(pendulum, PARAMS, X0, TIMES, (1,), wrong)
         assert int(wrong.status) == Status.OK
         wrong = wrong.xs
         errors.append(float(jnp.abs(wrong - path.xs).max()))
@@ -109,8 +109,7 @@ def test_correcting_in_native_and_in_array_code_agrees():
     guess = jnp.stack([0.7 + 0.3 * jnp.sin(TIMES), 0.4 - TIMES], axis=1)
     moved = X0 + jnp.array([0.1, -0.2])
     native, array = (
-        s.solve_with_jacobian(pendulum, PARAMS, moved, TIMES, (0, 1), guess)
-        for s in (Native(tolerance=1.0), FixedGrid())
+        s.correct_guess(pendulum, PARAMS, moved, TIMES, (0, 1), guess) for s in (Native(tolerance=1.0), FixedGrid())
     )
     assert np.abs(native[0].xs - guess).max() > 0.1
     for one, other in zip(jax.tree.leaves(native), jax.tree.leaves(array), strict=True):
@@ -136,23 +135,27 @@ def test_steering_is_the_gradient_of_weighted_derivatives():
 
     theta = jnp.concatenate([flat, X0[1:]])
     path, jacobian = solve(theta)
-    found = solver.steer(bent, PARAMS, times, path.xs, jacobian, weights, free)
+    found = solver.jacobian_gradient(bent, PARAMS, times, path.xs, jacobian, weights, free)
     steps = 1e-5 * jnp.eye(theta.size)
     wanted = [jnp.sum(weights * (solve(theta + s)[1] - solve(theta - s)[1])) / 2e-5 for s in steps]
     assert np.abs(np.asarray(wanted)).min() > 1e-3
     assert np.allclose(found, wanted, rtol=1e-6)
 
 
-def test_backends_without_second_derivatives_do_not_steer():
-    path, jacobian = FixedGrid().solve_with_jacobian(pendulum, PARAMS, X0, TIMES, (1,))
-    assert not np.any(FixedGrid().steer(pendulum, PARAMS, TIMES, path.xs, jacobian, jacobian, (1,)))
+def test_a_problem_without_second_derivatives_does_not_steer():
+    field = gn.KnownForm(["x"], lambda t, x, p: {"x": -p.rate * x.x}, {"rate": gn.Normal(0.0, 1.0)})
+    data = gn.Observations({"x": (np.arange(6.0), np.linspace(0.2, 0.5, 6))})
+    problem = gn.bind(gn.Model(field, initial={"x": 0.2}, solver=FixedGrid()), data)
+    values = problem.constrain(jnp.zeros(problem.size))
+    paths, jacobian = problem.solve_with_jacobian(values)
+    assert np.array_equal(problem.steer(values, paths.xs, jacobian, jacobian), np.zeros((1, 1)))
 
 
 def test_a_guess_that_cannot_be_corrected_says_so():
     """The field grows without bound from where the guess is: status tells, numbers stay finite."""
     guess = jnp.full((41, 2), 1e9)
     for solver in (Native(tolerance=1.0), FixedGrid()):
-        found, by = solver.solve_with_jacobian(lambda t, x, p: x**3 * p["b"], PARAMS, X0, TIMES, (0, 1), guess)
+        found, by = solver.correct_guess(lambda t, x, p: x**3 * p["b"], PARAMS, X0, TIMES, (0, 1), guess)
         assert int(found.status) != Status.OK
         assert np.isfinite(found.xs).all()
         assert (np.asarray(by) == 0).all()

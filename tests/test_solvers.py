@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gpnode as gn
-from gpnode.solvers import ALL_SOLVERS, FixedGrid, NativeStiff, Status, Stiff, refine, solve_with_gradient
+from gpnode.solvers import ALL_SOLVERS, SOLVERS, FixedGrid, NativeStiff, Status, Stiff, refine, solve_with_gradient
 from gpnode.solvers.native import implicit
 
 TIMES = jnp.linspace(0.0, 3.0, 61)
@@ -171,3 +171,13 @@ def test_a_model_with_a_stiff_solver_is_solved_in_native_code():
     assert int(status) == Status.OK
     assert np.isfinite(value)
     assert np.abs(gradient).min() > 0.0
+
+
+def test_solvers_are_found_by_name_and_an_unknown_name_says_what_there_is():
+    assert SOLVERS["native-stiff"] is NativeStiff
+    assert SOLVERS.get("none") is None
+    assert "none" not in SOLVERS
+    with pytest.raises(gn.ModelError, match="no solver is named 'none': there are native, native-stiff, fixed-grid"):
+        SOLVERS["none"]
+    with pytest.raises(gn.ModelError, match="two kinds of solver"):
+        SOLVERS.add(Stiff)

@@ -16,7 +16,16 @@ from gpnode.model.priors.parameters import Block, Independent, Values
 from gpnode.problem.covariance import DENSE_LIMIT
 from gpnode.problem.layout import Layout
 from gpnode.problem.observables import Measurements, Observable
-from gpnode.solvers import Native, NativeStiff, Solution, Solver, Status, local_errors, refine, solve_with_gradient
+from gpnode.solvers import (
+    CorrectsGuess,
+    HasSecondDerivatives,
+    Solution,
+    Solver,
+    Status,
+    local_errors,
+    refine,
+    solve_with_gradient,
+)
 
 # Largest embedded error of one step, in scaled units where states are of order one.
 STEP_TOLERANCE = 1e-5
@@ -102,7 +111,7 @@ class Problem(eqx.Module):
     def mostly_native(self) -> bool:
         """Whether nearly all the time of a log density goes into native code: solves and blocks that are not long."""
         short = all(block.y.size <= DENSE_LIMIT for block in self.measured)
-        return short and isinstance(self.solver, Native | NativeStiff)
+        return short and self.solver.is_native
 
     def constrain(self, unconstrained: Array) -> Values:
         """Parameter values by name, in internal units."""
@@ -170,23 +179,31 @@ class Problem(eqx.Module):
     def solve_with_jacobian(self, values: Values, guess: Array | None = None) -> tuple[Solution, Array]:
         """Paths, and their derivatives (experiments, nodes, states, columns) by :meth:`path_inputs`.
 
-        With a ``guess`` (experiments, nodes, states), paths one step nearer to them.
+        With a ``guess`` (experiments, nodes, states), paths one step nearer, if the solver can begin on the way.
         """
         x0, params = self._start_and_params(values)
 
         def one(x0: Array, ts: Array, guess: Array | None) -> tuple[Solution, Array]:
-            free = self.initial.free_states
-            return self.solver.solve_with_jacobian(self.dynamics.vector_field, params, x0, ts, free, guess)
+            system = (self.dynamics.vector_field, params, x0, ts, self.initial.free_states)
+            if guess is not None and isinstance(self.solver, CorrectsGuess):
+                return self.solver.correct_guess(*system, guess)
+            return self.solver.solve_with_jacobian(*system)
 
         return jax.vmap(one)(x0, self.nodes, guess)
 
     def steer(self, values: Values, xs: Array, jacobian: Array, weights: Array) -> Array:
-        """About the gradient (experiments, columns) of sum(weights * jacobian) by :meth:`path_inputs`; may be zero."""
+        """About the gradient (experiments, columns) of sum(weights * jacobian) by :meth:`path_inputs`.
+
+        Zero without second derivatives.
+        """
+        solver = self.solver
+        if not isinstance(solver, HasSecondDerivatives):
+            return jnp.zeros((jacobian.shape[0], jacobian.shape[-1]))
         _, params = self._start_and_params(values)
 
         def one(ts: Array, xs: Array, jacobian: Array, weights: Array) -> Array:
             free = self.initial.free_states
-            return self.solver.steer(self.dynamics.vector_field, params, ts, xs, jacobian, weights, free)
+            return solver.jacobian_gradient(self.dynamics.vector_field, params, ts, xs, jacobian, weights, free)
 
         return jax.vmap(one)(self.nodes, xs, jacobian, weights)
 

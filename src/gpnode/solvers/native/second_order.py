@@ -27,7 +27,7 @@ from gpnode.solvers.native.fields import (
     weighted_second_derivatives,
 )
 
-TARGET = "gpnode_steer"
+TARGET = "gpnode_jacobian_gradient"
 
 
 @njit(**INNER)
@@ -58,7 +58,7 @@ def halfway(a, b, h, slope_a, slope_b, out):
 
 
 @njit(fastmath=FAST, **INNER)
-def steer(field, p, ts, xs, sensitivities, weights, free, gradient):
+def differentiate_sensitivities(field, p, ts, xs, sensitivities, weights, free, gradient):
     """Fill ``gradient`` (columns,), about that of sum(weights * sensitivities), both (times, states * columns).
 
     The adjoint equations of path and sensitivities, by fourth-order steps back over the intervals of ``ts``. Names
@@ -148,7 +148,7 @@ def steer(field, p, ts, xs, sensitivities, weights, free, gradient):
 
 
 def serve(frame):
-    """:func:`steer` for every member of the batch.
+    """:func:`differentiate_sensitivities` for every member of the batch.
 
     Arguments (batch, ...): settings (the name of the field, free states ...), parameters, ts, xs (times, states),
     sensitivities and weights (times, states, columns). Result: the gradient (columns,).
@@ -164,7 +164,7 @@ def serve(frame):
         states, inputs = field[STATES], field[INPUTS]
         path, matrix = slice(b * times * states, (b + 1) * times * states), times * states * columns
         block = slice(b * matrix, (b + 1) * matrix)
-        steer(
+        differentiate_sensitivities(
             field,
             ps[b * inputs : (b + 1) * inputs],
             ts[b * times : (b + 1) * times],
