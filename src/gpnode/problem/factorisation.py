@@ -16,7 +16,8 @@ import numpy as np
 from jax import Array
 from numba import njit
 
-from gpnode.solvers.native.ffi import INNER, argument, integers, is_registration, last_dimension, result, serve_under
+from gpnode.solvers.native.availability import serve_under, why_unavailable
+from gpnode.solvers.native.ffi import INNER, argument, integers, is_registration, last_dimension, result
 
 _LARGEST_NATIVE = 200
 _LOG_TWO_PI = float(np.log(2.0 * np.pi))
@@ -76,7 +77,7 @@ def score(residual: Array, at_lags: Array, positions: Array, noise_var: Array) -
 
 
 def _native(n: int) -> bool:
-    return n <= _LARGEST_NATIVE and jax.default_backend() == "cpu"
+    return n <= _LARGEST_NATIVE and jax.default_backend() == "cpu" and why_unavailable() is None
 
 
 def _call(target: str, serve: Callable[[int], int], shapes: tuple[tuple[int, ...], ...], *arguments: Array) -> Any:

@@ -14,7 +14,8 @@ import numpy as np
 from numba import njit
 
 from gpnode.solvers.base import BLOW_UP_BOUND as BOUND
-from gpnode.solvers.native.ffi import INNER, argument, is_registration, last_dimension, result, serve_under
+from gpnode.solvers.native.availability import serve_under
+from gpnode.solvers.native.ffi import INNER, argument, is_registration, last_dimension, result
 from gpnode.solvers.native.fields import (
     INPUTS,
     PARAMETER_ENTRIES,

@@ -11,6 +11,7 @@ derivative solves the stage's equation, linearised where Newton's method ended.
 import numpy as np
 from numba import njit
 
+from gpnode.solvers.native.availability import serve_under
 from gpnode.solvers.native.explicit import (
     BLOW_UP,
     FAST,
@@ -23,7 +24,7 @@ from gpnode.solvers.native.explicit import (
     keep,
     within_bound,
 )
-from gpnode.solvers.native.ffi import INNER, argument, is_registration, last_dimension, result, serve_under
+from gpnode.solvers.native.ffi import INNER, argument, is_registration, last_dimension, result
 from gpnode.solvers.native.fields import (
     INPUTS,
     PARAMETER_ENTRIES,

@@ -9,8 +9,9 @@ What it takes of a field (:mod:`.fields`) besides slopes and Jacobians are their
 import numpy as np
 from numba import njit
 
+from gpnode.solvers.native.availability import serve_under
 from gpnode.solvers.native.explicit import FAST, copy
-from gpnode.solvers.native.ffi import INNER, argument, is_registration, last_dimension, result, serve_under
+from gpnode.solvers.native.ffi import INNER, argument, is_registration, last_dimension, result
 from gpnode.solvers.native.fields import (
     INPUTS,
     PARAMETER_ENTRIES,

@@ -17,6 +17,7 @@ from jax.flatten_util import ravel_pytree
 
 from gpnode.solvers.base import CorrectsGuess, HasSecondDerivatives, Solution, Solver, VectorField
 from gpnode.solvers.native import explicit, implicit, second_order
+from gpnode.solvers.native.availability import why_unavailable
 from gpnode.solvers.native.generate import compiled
 from gpnode.tracing.interpreter import Unsupported
 
@@ -197,6 +198,9 @@ def unsupported(vector_field: VectorField, params: Any, states: int) -> str | No
     """Why the native backend cannot solve this system, or ``None`` if it can."""
     if jax.default_backend() != "cpu":
         return f"computations run on the {jax.default_backend().upper()}"
+    reason = why_unavailable()
+    if reason is not None:
+        return reason
     try:
         compiled(vector_field, params, states)
     except Unsupported as error:
