@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gpnode as gn
-from gpnode.solvers import ALL_SOLVERS, Status, solve_with_gradient
+from gpnode.solvers import ALL_SOLVERS, NativeStiff, SOLVERS, Status, Stiff, solve_with_gradient
 from support.densities import check, points, rotation_model, rotation_reference, tight
 from support.oscillator import TIMES, exact, oscillator
 
@@ -30,12 +30,10 @@ def test_every_solver_without_gaussian_process(decay_data, kind):
     check(problem, rotation_reference(problem, decay_data, zero, {}), points(problem.size, count=2))
 
 
-def test_many_parameters_use_the_reverse_sweep_and_agree(decay_data, monkeypatch):
+def test_many_parameters_use_the_reverse_sweep_and_agree(decay_data):
     problem = tight(rotation_model(kernel=None), decay_data)
     zero = {v: lambda h, d: np.zeros_like(d) for v in ("x", "y")}
-    monkeypatch.setattr("gpnode.solvers.base._FORWARD_LIMIT", 0)
-    # Another name of the experiment keeps the version compiled with the forward sweep out of the way.
-    reverse = dataclasses.replace(problem, states=("x", "y"), experiments=("reverse",))
+    reverse = dataclasses.replace(problem, forward_limit=0)
     check(reverse, rotation_reference(problem, decay_data, zero, {}), points(problem.size, count=1))
 
 
@@ -69,12 +67,11 @@ def test_path_is_accurate(solver):
 
 
 @pytest.mark.parametrize(("solver", "limit"), SWEEPS)
-def test_gradient_is_that_of_the_exact_solution(solver, limit, monkeypatch):
-    monkeypatch.setattr("gpnode.solvers.base._FORWARD_LIMIT", limit)
+def test_gradient_is_that_of_the_exact_solution(solver, limit):
     weights = jnp.sin(jnp.arange(TIMES.size * 2.0)).reshape(-1, 2)
 
     def loss(w, v0):
-        path = solve_with_gradient(solver, oscillator, {"w": w}, jnp.stack([1.0, v0]), TIMES, (1,))
+        path = solve_with_gradient(solver, oscillator, {"w": w}, jnp.stack([1.0, v0]), TIMES, (1,), limit)
         return jnp.sum(weights * path.xs)
 
     got = jax.grad(loss, (0, 1))(jnp.asarray(2.0), jnp.asarray(0.5))
@@ -91,11 +88,10 @@ def test_gradient_is_that_of_the_exact_solution(solver, limit, monkeypatch):
     ],
     ids=["explosion", "nan"],
 )
-def test_failures_are_named_and_finite(solver, field, causes, limit, monkeypatch):
-    monkeypatch.setattr("gpnode.solvers.base._FORWARD_LIMIT", limit)
+def test_failures_are_named_and_finite(solver, field, causes, limit):
 
     def loss(w):
-        path = solve_with_gradient(solver, field, {"w": w}, jnp.array([1.0, 2.0]), TIMES, (0, 1))
+        path = solve_with_gradient(solver, field, {"w": w}, jnp.array([1.0, 2.0]), TIMES, (0, 1), limit)
         return jnp.sum(path.xs), path
 
     (value, path), gradient = jax.jit(jax.value_and_grad(loss, has_aux=True))(jnp.asarray(5.0))
@@ -110,3 +106,13 @@ def test_repeated_last_times_stand_still(solver):
     found = solver.solve(oscillator, {"w": jnp.asarray(2.0)}, jnp.array([1.0, 0.5]), ts)
     assert np.abs(found.xs[-1] - exact(2.0, 1.0, 0.5)[-1]).max() < 1e-5
     assert int(found.status) == Status.OK
+
+
+def test_solvers_are_found_by_name_and_an_unknown_name_says_what_there_is():
+    assert SOLVERS["native-stiff"] is NativeStiff
+    assert SOLVERS.get("none") is None
+    assert "none" not in SOLVERS
+    with pytest.raises(gn.ModelError, match="no solver is named 'none': there are native, native-stiff, fixed-grid"):
+        SOLVERS["none"]
+    with pytest.raises(gn.ModelError, match="two kinds of solver"):
+        SOLVERS.add(Stiff)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import warnings
 from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,7 +17,6 @@ from gpnode._config import require_float64
 from gpnode.data.observations import Observations, Series
 from gpnode.data.scaling import Scaling
 from gpnode.errors import DataError, ModelError
-from gpnode.model.dynamics import BoundDynamics
 from gpnode.model.model import Around, Model
 from gpnode.model.priors.distributions import centre_and_width
 from gpnode.model.priors.ordering import sort_numbers
@@ -28,7 +25,7 @@ from gpnode.problem.density import InitialStates, Problem
 from gpnode.problem.grid import with_steps
 from gpnode.problem.observables import Measurements, Observable
 from gpnode.problem.smoothing import characteristic_time, smooth
-from gpnode.solvers import FixedGrid, Native, NativeStiff, Solver, Stiff, unsupported
+from gpnode.solvers import fastest_solver
 
 
 def bind(model: Model, data: Observations, *, scaling: Scaling | None = None) -> Problem:
@@ -42,13 +39,15 @@ def bind(model: Model, data: Observations, *, scaling: Scaling | None = None) ->
     observables = tuple(_observable(model, variable, scaling) for variable in data.variables)
     measured_times = _solver_times(data, scaling)
     dynamics = model.dynamics.bind(model.states, scaling, data.size, "")
+    shapes = {p.name: jnp.zeros(p.shape) for block in dynamics.blocks for p in block.parameters()}
+    params = {name: shapes[name] for name in dynamics.parameter_names}
     problem = Problem(
         dynamics=dynamics,
         initial=_initial(model, data),
         observables=observables,
         measured=tuple(_measured(s, data, observables, scaling, measured_times) for s in data.series),
         scaling=scaling,
-        solver=_fastest_solver(model.solver, dynamics, len(model.states)),
+        solver=fastest_solver(model.solver, dynamics.vector_field, params, len(model.states)),
         nodes=jnp.asarray(measured_times),
         measured_times=jnp.asarray(measured_times),
         states=model.states,
@@ -61,38 +60,6 @@ def bind(model: Model, data: Observations, *, scaling: Scaling | None = None) ->
         if names.count(name) > 1:
             raise ModelError(f"two parameters are named {name!r}. Rename one of them, or a state.")
     return with_steps(sort_numbers(problem))
-
-
-def _fastest_solver(wanted: Solver | None, dynamics: BoundDynamics, states: int) -> Solver:
-    """Native code where the equations allow it, unless another solver is wanted; a warning says so where they do not.
-
-    Of stiff solvers, the native one stands in for the general one.
-    """
-    if wanted is not None and not isinstance(wanted, Stiff):
-        return wanted
-    shapes = {p.name: jnp.zeros(p.shape) for block in dynamics.blocks for p in block.parameters()}
-    params = {name: shapes[name] for name in dynamics.parameter_names}
-    reasons: list[str | None] = []
-
-    def look(dynamics: BoundDynamics) -> None:
-        reasons.append(unsupported(dynamics.vector_field, params, states))
-
-    # Traced, as it will be later inside compiled functions: else its numbers would be part of the code, and
-    # the same equations compiled twice.
-    eqx.filter_eval_shape(look, dynamics)
-    reason = reasons[0]
-    if reason is None:
-        if wanted is None:
-            return Native()
-        # Of lower order, it takes more steps, which cost far less.
-        most = max(wanted.max_steps, NativeStiff().max_steps)
-        return NativeStiff(rtol=wanted.rtol, atol=wanted.atol, max_steps=most)
-    warnings.warn(
-        f"the vector field cannot be compiled to native code: {reason}. It is solved by array code instead, which "
-        "gives the same results more slowly.",
-        stacklevel=3,
-    )
-    return wanted or FixedGrid()
 
 
 def fingerprint(model: Model, data: Observations) -> str:

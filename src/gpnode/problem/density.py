@@ -15,7 +15,8 @@ from gpnode.model.priors.parameters import Block, Independent, Values
 from gpnode.problem.covariance import DENSE_LIMIT
 from gpnode.problem.layout import Layout
 from gpnode.problem.observables import Measurements, Observable
-from gpnode.solvers import Native, NativeStiff, Solution, Solver, Status, solve_with_gradient
+from gpnode.solvers.base import FORWARD_LIMIT
+from gpnode.solvers import CorrectsGuess, HasSecondDerivatives, Solution, Solver, Status, solve_with_gradient
 
 _TIGHT = 1e-9
 
@@ -48,7 +49,8 @@ class Problem(eqx.Module):
 
     ``nodes`` (experiments, times) are the times handed to the solver: every measurement and,
     for a fixed-grid solver, the steps in between. ``measured_times`` are the measurements
-    alone. Shorter experiments repeat their last time.
+    alone. Shorter experiments repeat their last time. With more parameters than ``forward_limit``, gradients run
+    backward.
     """
 
     dynamics: BoundDynamics
@@ -61,6 +63,7 @@ class Problem(eqx.Module):
     measured_times: Array
     states: tuple[str, ...] = eqx.field(static=True)
     experiments: tuple[str, ...] = eqx.field(static=True)
+    forward_limit: int = eqx.field(static=True, default=FORWARD_LIMIT)
 
     # -- parameters -----------------------------------------------------------------------
 
@@ -108,7 +111,7 @@ class Problem(eqx.Module):
     def mostly_native(self) -> bool:
         """Whether nearly all the time of a log density goes into native code: solves and blocks that are not long."""
         short = all(block.y.size <= DENSE_LIMIT for block in self.measured)
-        return short and isinstance(self.solver, Native | NativeStiff)
+        return short and self.solver.is_native
 
     def constrain(self, unconstrained: Array) -> Values:
         """Parameter values by name, in internal units."""
@@ -144,9 +147,8 @@ class Problem(eqx.Module):
         x0, params = self.start_and_params(values)
 
         def one(x0: Array, ts: Array) -> Solution:
-            return solve_with_gradient(
-                self.solver, self.dynamics.vector_field, params, x0, ts, self.initial.free_states
-            )
+            free, limit = self.initial.free_states, self.forward_limit
+            return solve_with_gradient(self.solver, self.dynamics.vector_field, params, x0, ts, free, limit)
 
         return jax.vmap(one)(x0, self.nodes)
 
@@ -187,23 +189,31 @@ class Problem(eqx.Module):
     def solve_with_jacobian(self, values: Values, guess: Array | None = None) -> tuple[Solution, Array]:
         """Paths, and their derivatives (experiments, nodes, states, columns) by :meth:`path_inputs`.
 
-        With a ``guess`` (experiments, nodes, states), paths one step nearer to them.
+        With a ``guess`` (experiments, nodes, states), paths one step nearer, if the solver can begin on the way.
         """
         x0, params = self.start_and_params(values)
 
         def one(x0: Array, ts: Array, guess: Array | None) -> tuple[Solution, Array]:
-            free = self.initial.free_states
-            return self.solver.solve_with_jacobian(self.dynamics.vector_field, params, x0, ts, free, guess)
+            system = (self.dynamics.vector_field, params, x0, ts, self.initial.free_states)
+            if guess is not None and isinstance(self.solver, CorrectsGuess):
+                return self.solver.correct_guess(*system, guess)
+            return self.solver.solve_with_jacobian(*system)
 
         return jax.vmap(one)(x0, self.nodes, guess)
 
     def steer(self, values: Values, xs: Array, jacobian: Array, weights: Array) -> Array:
-        """About the gradient (experiments, columns) of sum(weights * jacobian) by :meth:`path_inputs`; may be zero."""
+        """About the gradient (experiments, columns) of sum(weights * jacobian) by :meth:`path_inputs`.
+
+        Zero without second derivatives.
+        """
+        solver = self.solver
+        if not isinstance(solver, HasSecondDerivatives):
+            return jnp.zeros((jacobian.shape[0], jacobian.shape[-1]))
         _, params = self.start_and_params(values)
 
         def one(ts: Array, xs: Array, jacobian: Array, weights: Array) -> Array:
             free = self.initial.free_states
-            return self.solver.steer(self.dynamics.vector_field, params, ts, xs, jacobian, weights, free)
+            return solver.jacobian_gradient(self.dynamics.vector_field, params, ts, xs, jacobian, weights, free)
 
         return jax.vmap(one)(self.nodes, xs, jacobian, weights)
 

@@ -16,7 +16,8 @@ import numpy as np
 from jax import Array
 from numba import njit
 
-from gpnode.solvers.native.ffi import INNER, argument, integers, is_registration, last_dimension, result, serve_under
+from gpnode.solvers.native.availability import serve_under, why_unavailable
+from gpnode.solvers.native.ffi import INNER, argument, integers, is_registration, last_dimension, result
 
 LARGEST_NATIVE = 200
 """Larger matrices are left to the linear algebra library."""
@@ -79,7 +80,7 @@ def score(
 
 
 def _native(n: int, largest: int) -> bool:
-    return n <= largest and jax.default_backend() == "cpu"
+    return n <= largest and jax.default_backend() == "cpu" and why_unavailable() is None
 
 
 def _call(target: str, serve: Callable[[int], int], shapes: tuple[tuple[int, ...], ...], *arguments: Array) -> Any:

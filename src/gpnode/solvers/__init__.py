@@ -1,16 +1,34 @@
-"""Initial value problem solvers behind one seam (:class:`Solver`)."""
+"""Initial value problem solvers behind one seam (:class:`Solver`).
 
+A solver is one class with a ``name``, entered in ``SOLVERS``. What some can do besides solving are the classes they
+inherit (:class:`CorrectsGuess`, :class:`HasSecondDerivatives`). May import :mod:`gpnode.tracing`; knows no model.
+"""
+
+from gpnode._registry import Registry
 from gpnode.solvers.adaptive import Adaptive, Stiff
-from gpnode.solvers.base import Solution, Solver, Status, VectorField, solve_with_gradient
+from gpnode.solvers.base import (
+    CorrectsGuess,
+    HasSecondDerivatives,
+    Solution,
+    Solver,
+    Status,
+    VectorField,
+    solve_with_gradient,
+)
+from gpnode.solvers.choice import fastest_solver
 from gpnode.solvers.fixed_grid import FixedGrid, local_errors, refine
 from gpnode.solvers.native import Native, NativeStiff, unsupported
 
-ALL_SOLVERS = (Native, NativeStiff, FixedGrid, Adaptive, Stiff)
+SOLVERS: Registry[Solver] = Registry("solver", Native, NativeStiff, FixedGrid, Adaptive, Stiff)
+ALL_SOLVERS = tuple(SOLVERS.values())
 
 __all__ = [
     "ALL_SOLVERS",
+    "SOLVERS",
     "Adaptive",
+    "CorrectsGuess",
     "FixedGrid",
+    "HasSecondDerivatives",
     "Native",
     "NativeStiff",
     "Solution",
@@ -18,6 +36,7 @@ __all__ = [
     "Status",
     "Stiff",
     "VectorField",
+    "fastest_solver",
     "local_errors",
     "refine",
     "solve_with_gradient",

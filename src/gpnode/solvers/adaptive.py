@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import diffrax
 import equinox as eqx
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from gpnode.solvers.base import BLOW_UP_BOUND, Solution, Solver, Status, VectorField, classify
+from gpnode.solvers.native import NativeStiff
 
 _FAR_OUT, _STEEP = 100.0 * BLOW_UP_BOUND, 1e6 * BLOW_UP_BOUND
 
@@ -77,6 +78,7 @@ def _left_the_data(t: Array, y: Array, args: Any, **kwargs: Any) -> Array:
 class Adaptive(_Diffrax):
     """Explicit fifth-order method (Tsitouras) with step-size control."""
 
+    name: ClassVar[str] = "adaptive"
     rtol: float = eqx.field(static=True, default=1e-8)
     atol: float = eqx.field(static=True, default=1e-8)
     max_steps: int = eqx.field(static=True, default=4096)
@@ -91,6 +93,9 @@ class Stiff(_Diffrax):
     In a model it stands for :class:`NativeStiff` with the same tolerances wherever the equations can be compiled.
     """
 
+    name: ClassVar[str] = "stiff"
+    # Its reverse sweep solves linear systems in cotangents; after a failure these are NaN, and raise.
+    reverses: ClassVar[bool] = False
     rtol: float = eqx.field(static=True, default=1e-8)
     atol: float = eqx.field(static=True, default=1e-8)
     max_steps: int = eqx.field(static=True, default=8192)
@@ -98,7 +103,7 @@ class Stiff(_Diffrax):
     def _method(self) -> diffrax.AbstractSolver:
         return diffrax.Kvaerno5()
 
-    @property
-    def reverses(self) -> bool:
-        # Its reverse sweep solves linear systems in cotangents; after a failure these are NaN, and raise.
-        return False
+    def native_counterpart(self) -> NativeStiff:
+        # Of lower order, it takes more steps, which cost far less.
+        most = max(self.max_steps, NativeStiff().max_steps)
+        return NativeStiff(rtol=self.rtol, atol=self.atol, max_steps=most)

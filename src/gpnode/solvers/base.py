@@ -1,8 +1,9 @@
-"""The solver seam: what a backend must provide, and how its gradient is made safe.
+"""The solver seam: what a backend must provide, what it may offer besides, and how its gradient is made safe.
 
 A backend's ``solve`` is a pure function that never raises under jit. A solve that goes wrong
 says so in ``status`` and returns finite numbers all the same, so that neither the likelihood
-nor its gradient ever sees NaN.
+nor its gradient ever sees NaN. The rest of :class:`Solver` has defaults that work with ``solve``
+alone; what only some backends can do is a class of its own, which they inherit and callers ask for.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -26,7 +27,7 @@ VectorField = Callable[[Array, Array, Any], Array]
 BLOW_UP_BOUND = 1e12
 
 # With up to this many parameters, carrying their sensitivities forward beats a reverse sweep.
-_FORWARD_LIMIT = 64
+FORWARD_LIMIT = 64
 
 
 class Status(IntEnum):
@@ -50,72 +51,47 @@ class Solution(NamedTuple):
 class Solver(eqx.Module):
     """One way of solving initial value problems."""
 
+    name: ClassVar[str]
+    """What the solver is called in files."""
+    is_native: ClassVar[bool] = False
+    """Whether solves run in native code."""
+    follows_grid: ClassVar[bool] = False
+    """Whether the steps are exactly the intervals of ``ts``, so that the caller chooses them."""
+    reverses: ClassVar[bool] = True
+    """Whether :meth:`solve_reversible` is safe to differentiate after a failed solve."""
+
     @abstractmethod
     def solve(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Solution:
         """Solve from ``x0`` at ``ts[0]``; differentiable in forward mode in ``params`` and ``x0``."""
 
-    @abstractmethod
     def solve_reversible(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Solution:
         """The same solution, differentiable in reverse mode."""
+        return self.solve(vector_field, params, x0, ts)
 
     def solve_with_jacobian(
-        self,
-        vector_field: VectorField,
-        params: Any,
-        x0: Array,
-        ts: Array,
-        free_states: tuple[int, ...],
-        guess: Array | None = None,
+        self, vector_field: VectorField, params: Any, x0: Array, ts: Array, free_states: tuple[int, ...]
     ) -> tuple[Solution, Array]:
         """The path and its derivatives (times, states, columns); zero where the solve failed.
 
         Columns are the flattened parameters, then the initial values of ``free_states``.
-
-        With a ``guess`` (times, states), only a path nearer to the solution, by one step of Newton's method with the
-        states at all times unknown: each interval is solved from the guess, and the jumps between intervals are
-        taken out to first order. Errors of the guess do not grow along the path, so this leads to the solution from
-        much farther than solving from ``x0`` does where paths run apart. A solver that cannot begin on the way
-        ignores the guess.
         """
         theta, run = _as_function(self.solve, vector_field, params, x0, ts, free_states)
 
         def push(tangent: Array) -> tuple[Solution, Array]:
-            found, moved = jax.jvp(run, (theta,), (tangent,))
-            return found, moved.xs
+            solution, moved = jax.jvp(run, (theta,), (tangent,))
+            return solution, moved.xs
 
-        found, jacobian = jax.vmap(push, out_axes=(None, -1))(jnp.eye(theta.size))
-        return found, jnp.where(found.status == Status.OK, jacobian, 0.0)
+        solution, jacobian = jax.vmap(push, out_axes=(None, -1))(jnp.eye(theta.size))
+        return solution, jnp.where(solution.status == Status.OK, jacobian, 0.0)
 
     def solve_with_pull_back(
         self, vector_field: VectorField, params: Any, x0: Array, ts: Array, free_states: tuple[int, ...]
     ) -> tuple[Solution, Callable[[Array], Array]]:
         """The path and the function from a cotangent (times, states) of it to one of the columns."""
         theta, run = _as_function(self.solve_reversible, vector_field, params, x0, ts, free_states)
-        found, pull = jax.vjp(run, theta)
-        zeros = [jnp.zeros(jnp.shape(a), jax.dtypes.float0) for a in (found.status, found.num_steps)]
-        return found, jax.tree_util.Partial(lambda cotangent, pull: pull(Solution(cotangent, *zeros))[0], pull=pull)
-
-    def steer(
-        self,
-        vector_field: VectorField,
-        params: Any,
-        ts: Array,
-        xs: Array,
-        jacobian: Array,
-        weights: Array,
-        free_states: tuple[int, ...],
-    ) -> Array:
-        """About the gradient (columns,) of sum(weights * jacobian), both (times, states, columns), along a path ``xs``.
-
-        A sampler that is steered by it moves farther; it need not be exact. Zero for a backend without second
-        derivatives.
-        """
-        return jnp.zeros(jacobian.shape[-1:])
-
-    @property
-    def reverses(self) -> bool:
-        """Whether :meth:`solve_reversible` is safe to differentiate after a failed solve."""
-        return True
+        solution, pull = jax.vjp(run, theta)
+        zeros = [jnp.zeros(jnp.shape(a), jax.dtypes.float0) for a in (solution.status, solution.num_steps)]
+        return solution, jax.tree_util.Partial(lambda cotangent, pull: pull(Solution(cotangent, *zeros))[0], pull=pull)
 
     def at_tolerance(self, step_error: float) -> Solver:
         """The same backend for a grid on which steps err by about ``step_error``."""
@@ -129,10 +105,44 @@ class Solver(eqx.Module):
         """A backend that keeps the error of a step to about ``step_error`` by itself, whatever the times."""
         return self
 
-    @property
-    def follows_grid(self) -> bool:
-        """True if the steps are exactly the intervals of ``ts``, so that the caller chooses them."""
-        return False
+    def native_counterpart(self) -> Solver | None:
+        """What stands for this solver where the vector field can be compiled; ``None`` if nothing does."""
+        return None
+
+
+class CorrectsGuess(Solver):
+    """A solver that can begin on the way, and so improve a guess of the whole path."""
+
+    @abstractmethod
+    def correct_guess(
+        self, vector_field: VectorField, params: Any, x0: Array, ts: Array, free_states: tuple[int, ...], guess: Array
+    ) -> tuple[Solution, Array]:
+        """A path nearer to the solution than ``guess`` (times, states), and derivatives as of a solve.
+
+        It is one step of Newton's method with the states at all times unknown: each interval is solved from the guess,
+        and the jumps between intervals are taken out to first order. Errors of the guess do not grow along the path,
+        so this leads to the solution from much farther than solving from ``x0`` does where paths run apart.
+        """
+
+
+class HasSecondDerivatives(Solver):
+    """A solver that can differentiate the path's derivatives."""
+
+    @abstractmethod
+    def jacobian_gradient(
+        self,
+        vector_field: VectorField,
+        params: Any,
+        ts: Array,
+        xs: Array,
+        jacobian: Array,
+        weights: Array,
+        free_states: tuple[int, ...],
+    ) -> Array:
+        """About the gradient (columns,) of sum(weights * jacobian), both (times, states, columns), along a path ``xs``.
+
+        It is as exact as steps of fourth order over the intervals of ``ts`` are.
+        """
 
 
 def classify(xs: Array) -> Array:
@@ -149,18 +159,19 @@ def solve_with_gradient(
     x0: Array,
     ts: Array,
     free_states: tuple[int, ...],
+    forward_limit: int = FORWARD_LIMIT,
 ) -> Solution:
     """Solve so that reverse-mode differentiation is cheap and always finite.
 
-    Sensitivities run forward with the solution when there are few parameters, backward when
-    there are many; a failed solve has gradient zero. ``free_states`` are the states whose
+    Sensitivities run forward with the solution when there are at most ``forward_limit`` parameters, backward when
+    there are more; a failed solve has gradient zero. ``free_states`` are the states whose
     initial value is unknown: no others get a sensitivity.
     """
     theta, _ = _as_function(solver.solve, vector_field, params, x0, ts, free_states)
     _, unravel = ravel_pytree(params)
     free = jnp.asarray(free_states, dtype=int)
     num_params = theta.size - len(free_states)
-    forward = theta.size <= _FORWARD_LIMIT or not solver.reverses
+    forward = theta.size <= forward_limit or not solver.reverses
 
     def system(theta: Array, x0: Array, ts: Array) -> tuple[Any, ...]:
         return vector_field, unravel(theta[:num_params]), x0.at[free].set(theta[num_params:]), ts
@@ -172,8 +183,8 @@ def solve_with_gradient(
 
     def path_fwd(theta: Array, x0: Array, ts: Array) -> tuple[Solution, Any]:
         differentiate = solver.solve_with_jacobian if forward else solver.solve_with_pull_back
-        found, derivative = differentiate(*system(theta, x0, ts), free_states)  # type: ignore[call-arg]
-        return found, (derivative, found.status)
+        solution, derivative = differentiate(*system(theta, x0, ts), free_states)  # type: ignore[call-arg]
+        return solution, (derivative, solution.status)
 
     def path_bwd(residuals: Any, cotangent: Solution) -> tuple[Array, None, None]:
         derivative, status = residuals

@@ -8,7 +8,7 @@ grid is chosen so that the embedded error estimate is small where it matters
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -17,12 +17,15 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from gpnode.solvers.adaptive import Adaptive
-from gpnode.solvers.base import BLOW_UP_BOUND, Solution, Solver, Status, VectorField, classify
+from gpnode.solvers.base import BLOW_UP_BOUND, CorrectsGuess, Solution, Status, VectorField, classify
 from gpnode.solvers.tableau import COUPLING, ERROR, NODES, WEIGHTS
 
 
-class FixedGrid(Solver):
+class FixedGrid(CorrectsGuess):
     """Fifth-order explicit Runge–Kutta, one step per interval, as array code."""
+
+    name: ClassVar[str] = "fixed-grid"
+    follows_grid: ClassVar[bool] = True
 
     def solve(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Solution:
         lengths = jnp.diff(ts)
@@ -45,20 +48,9 @@ class FixedGrid(Solver):
         cause = _cause_of_death(vector_field, params, ts[fatal], lengths[fatal], last)
         return Solution(xs, jnp.where(alive, Status.OK, cause), jnp.asarray(ts.size - 1))
 
-    def solve_reversible(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Solution:
-        return self.solve(vector_field, params, x0, ts)
-
-    def solve_with_jacobian(
-        self,
-        vector_field: VectorField,
-        params: Any,
-        x0: Array,
-        ts: Array,
-        free_states: tuple[int, ...],
-        guess: Array | None = None,
+    def correct_guess(
+        self, vector_field: VectorField, params: Any, x0: Array, ts: Array, free_states: tuple[int, ...], guess: Array
     ) -> tuple[Solution, Array]:
-        if guess is None:
-            return super().solve_with_jacobian(vector_field, params, x0, ts, free_states)
         theta, unravel = ravel_pytree(params)
         columns = theta.size + len(free_states)
 
@@ -89,10 +81,6 @@ class FixedGrid(Solver):
 
     def controlled(self, step_error: float) -> Adaptive:
         return Adaptive(rtol=step_error, atol=step_error, max_steps=100_000)
-
-    @property
-    def follows_grid(self) -> bool:
-        return True
 
 
 def _stages(vector_field: VectorField, params: Any, t: Array, h: Array, x: Array) -> list[Array]:

@@ -1,18 +1,18 @@
-"""From traced functions to formulas: what JAX recorded, run again on sympy's symbols."""
+"""Formulas of traced functions, the algebra of sympy's expressions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import sympy
 
+from gpnode.tracing.interpreter import Algebra, Unsupported, known_elements, run
 
-class NoExpression(Exception):
-    """The traced function does something that has no formula here."""
+NoExpression = Unsupported  # what has no formula, by the name it has where formulas are read
 
 
 def formulas(function: Callable[..., Sequence[Any]], symbols: Sequence[Any]) -> list[sympy.Expr]:
@@ -21,68 +21,93 @@ def formulas(function: Callable[..., Sequence[Any]], symbols: Sequence[Any]) -> 
     Raises :class:`NoExpression` where there is none.
     """
     traced = jax.make_jaxpr(function)(*([jnp.zeros(())] * len(symbols)))
-    return _evaluate(traced.jaxpr, traced.consts, list(symbols))
+    inputs = [np.full((), symbol, dtype=object) for symbol in symbols]
+    results = run(traced.jaxpr, [known_elements(c) for c in traced.consts], Expressions(), inputs)
+    if any(result.ndim for result in results):
+        raise NoExpression("it returns an array")
+    return [_expression(result[()]) for result in results]
 
 
 def number(value: Any) -> sympy.Expr:
     """An integer where the value is one."""
     if np.ndim(value) or not np.isfinite(value):
-        raise NoExpression("an array")
+        raise NoExpression("an array, or not a finite number")
     plain = float(value)
     return sympy.Integer(int(plain)) if plain == int(plain) and abs(plain) < 1e15 else sympy.Float(plain)
 
 
-_BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "div": lambda a, b: a / b,
-    "pow": lambda a, b: a**b,
-    "max": lambda a, b: sympy.Max(a, b),
-    "min": lambda a, b: sympy.Min(a, b),
-}
-_UNARY: dict[str, Callable[[Any], Any]] = {
-    "neg": lambda a: -a,
-    "exp": sympy.exp,
-    "log": sympy.log,
-    "sin": sympy.sin,
-    "cos": sympy.cos,
-    "tan": sympy.tan,
-    "tanh": sympy.tanh,
-    "sqrt": sympy.sqrt,
+class Expressions(Algebra):
+    """Arithmetic of formulas; numbers stay exact where they can."""
+
+    exact: ClassVar[bool] = True
+
+    def is_known(self, a: Any) -> bool:
+        return not isinstance(a, sympy.Basic)
+
+    def add(self, a: Any, b: Any) -> Any:
+        return _expression(a) + _expression(b)
+
+    def sub(self, a: Any, b: Any) -> Any:
+        return _expression(a) - _expression(b)
+
+    def mul(self, a: Any, b: Any) -> Any:
+        return _expression(a) * _expression(b)
+
+    def div(self, a: Any, b: Any) -> Any:
+        return _expression(a) / _expression(b)
+
+    def neg(self, a: Any) -> Any:
+        return -_expression(a)
+
+    def power(self, a: Any, b: Any) -> Any:
+        return _expression(a) ** _expression(b)
+
+    def integer_power(self, a: Any, n: int) -> Any:
+        return _expression(a) ** n
+
+    def call(self, function: str, *args: Any) -> Any:
+        if function not in _FUNCTIONS:
+            raise NoExpression(f"it uses the function {function!r}")
+        return _FUNCTIONS[function](*map(_expression, args))
+
+    def compare(self, operator: str, a: Any, b: Any) -> Any:
+        return sympy.Rel(_expression(a), _expression(b), operator)
+
+    def logic(self, operator: str, *args: Any) -> Any:
+        truths = [a if isinstance(a, sympy.Basic) else sympy.true if a else sympy.false for a in args]
+        if not all(isinstance(a, sympy.logic.boolalg.Boolean) for a in truths):
+            raise NoExpression("it combines the bits of integers")
+        return {"and": sympy.And, "or": sympy.Or, "not": sympy.Not}[operator](*truths)
+
+    def choose(self, which: Any, cases: Sequence[Any]) -> Any:
+        if self.is_known(which):
+            return cases[int(which)]
+        if len(cases) != 2:
+            raise NoExpression("a choice between more than two cases depends on the state")
+        return sympy.Piecewise((_expression(cases[1]), which), (_expression(cases[0]), True))
+
+    def truth_as_number(self, a: Any) -> Any:
+        return self.choose(a, (sympy.Integer(0), sympy.Integer(1)))
+
+
+def _expression(a: Any) -> sympy.Expr:
+    return a if isinstance(a, sympy.Basic) else number(a)
+
+
+_FUNCTIONS: dict[str, Callable[..., sympy.Expr]] = {
+    **{name: getattr(sympy, name) for name in ("exp", "log", "sqrt", "sign", "floor", "erf", "erfc", "atan2")},
+    **{name: getattr(sympy, name) for name in ("sin", "cos", "tan", "asin", "acos", "atan")},
+    **{name: getattr(sympy, name) for name in ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh")},
     "abs": sympy.Abs,
-    "square": lambda a: a**2,
-    "convert_element_type": lambda a: a,
-    "stop_gradient": lambda a: a,
-    "logistic": lambda a: 1 / (1 + sympy.exp(-a)),
+    "ceil": sympy.ceiling,
+    "max": sympy.Max,
+    "min": sympy.Min,
+    "exp2": lambda a: sympy.Integer(2) ** a,
     "log1p": lambda a: sympy.log(1 + a),
     "expm1": lambda a: sympy.exp(a) - 1,
+    "logistic": lambda a: 1 / (1 + sympy.exp(-a)),
+    "cbrt": lambda a: sympy.sign(a) * sympy.Abs(a) ** sympy.Rational(1, 3),
 }
-
-
-def _evaluate(jaxpr: Any, consts: list[Any], arguments: list[Any]) -> list[Any]:
-    """Run a traced function on symbols; raises :class:`NoExpression` where there is no counterpart."""
-    known: dict[Any, Any] = dict(zip(jaxpr.constvars, map(number, consts), strict=True))
-    known |= dict(zip(jaxpr.invars, arguments, strict=True))
-
-    def read(atom: Any) -> Any:
-        return number(atom.val) if hasattr(atom, "val") else known[atom]
-
-    for step in jaxpr.eqns:
-        name, inputs = step.primitive.name, [read(v) for v in step.invars]
-        if name in ("pjit", "jit", "closed_call"):
-            inner = step.params["jaxpr"]
-            results = _evaluate(inner.jaxpr, inner.consts, inputs)
-        elif name == "integer_pow":
-            results = [inputs[0] ** step.params["y"]]
-        elif name in _BINARY:
-            results = [_BINARY[name](*inputs)]
-        elif name in _UNARY:
-            results = [_UNARY[name](*inputs)]
-        else:
-            raise NoExpression(name)
-        known |= dict(zip(step.outvars, results, strict=True))
-    return [read(v) for v in jaxpr.outvars]
 
 
 def round_numbers(expression: sympy.Expr, digits: int = 4) -> sympy.Expr:

@@ -21,6 +21,19 @@ _DATA, _RANK, _DIMENSIONS = 3, 4, 5  # words of a buffer
 _EXTENSION_TYPE, _IS_METADATA, _METADATA, _VERSION = 1, 1, 3, 3  # of the extension, and of the metadata it points to
 _LOW_HALF = 0xFFFFFFFF  # the type is a 32-bit number; what follows it is undefined
 _API_VERSION = 0 | (3 << 32)  # major, minor
+LAYOUT = (
+    _EXTENSION,
+    _ARGUMENTS,
+    _RESULTS,
+    _DATA,
+    _RANK,
+    _DIMENSIONS,
+    _EXTENSION_TYPE,
+    _METADATA,
+    _VERSION,
+    _API_VERSION,
+)
+"""All that is taken for granted of XLA's interface."""
 
 INNER = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """Options of functions that are called from compiled code alone."""
@@ -108,7 +121,7 @@ def _size(buffer: Any) -> int:
 
 
 FIELD_SIGNATURE = types.void(types.float64, *([types.CPointer(types.float64)] * 4))
-"""Signature of every function of a vector field: one number and four arrays of float64 (see ``driver``)."""
+"""Signature of every function of a vector field: one number and four arrays of float64 (see ``fields``)."""
 
 
 @intrinsic
@@ -144,17 +157,18 @@ def shared_address(symbol: str, array: np.ndarray) -> Any:
     return address
 
 
-_served: dict[str, Any] = {}  # handlers must outlive every caller
+_registered: dict[str, Any] = {}  # handlers must outlive every caller
 
 
-def serve_under(name: str, serve: Callable[[int], int]) -> None:
+def register(name: str, serve: Callable[[int], int], cached: bool = True) -> None:
     """Let XLA call ``serve(frame)`` under ``name``; compiled on first use, found in numba's cache afterwards.
 
     ``serve`` is a function of a module, neither a closure nor compiled; it begins by asking :func:`is_registration`.
+    Callers see to it that XLA can (:mod:`.availability`).
     """
-    if name not in _served:
-        handler = cfunc(SIGNATURE, cache=True, error_model="numpy")(serve)
+    if name not in _registered:
+        handler = cfunc(SIGNATURE, cache=cached, error_model="numpy")(serve)
         address: Any = handler.address
         function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)
         jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(function), platform="cpu")
-        _served[name] = handler
+        _registered[name] = handler

@@ -26,8 +26,9 @@ from jax.flatten_util import ravel_pytree
 
 from gpnode._config import cache_directory
 from gpnode.solvers.base import VectorField
-from gpnode.solvers.native import driver
-from gpnode.tracing.scalar_code import Symbol, Tape, Unsupported, run, symbols, text
+from gpnode.solvers.native import fields
+from gpnode.tracing.code import Symbol, Tape, symbols, text
+from gpnode.tracing.interpreter import Unsupported, run
 
 _HELPERS = """
 @njit
@@ -61,13 +62,12 @@ _MOST_ENTRIES = 50_000  # beyond, even writing the code down takes long
 _lock = threading.Lock()
 _named: dict[tuple[Any, ...], int] = {}
 _loaded: dict[str, Any] = {}  # compiled modules must outlive every caller
-_FUNCTIONS = ("slope", "derivatives", "spread", "gather", "reflect", "weigh", "bend")
-_LONGEST_BEND = 3_000  # statements and terms
+_MOST_SECOND_DERIVATIVES = 3_000  # statements and terms
 
 
 @dataclass(frozen=True)
 class Field:
-    """A compiled vector field: its ``name`` in the driver's table, a number that depends on its source alone.
+    """A compiled vector field: its ``name`` in the table of fields, a number that depends on its source alone.
 
     ``hoisted`` are traced values the field uses besides its arguments: the parameters that are
     handed over must be followed by them.
@@ -97,12 +97,12 @@ def compiled(vector_field: VectorField, params: Any, states: int) -> Field:
 
 
 def _compile(source: str, sizes: tuple[int, ...]) -> int:
-    """The field's name, under which the driver can call it from now on."""
+    """The field's name, under which integrators can call it from now on."""
     digest = hashlib.sha256(f"{source}{sizes}{numba.__version__}".encode()).hexdigest()
     name = int(digest[:12], 16) + 1  # exact in a float
     if digest not in _loaded:
         module = _load(f"gpnode_{digest[:24]}", source)
-        driver.enter(name, (*(getattr(module, f).address for f in _FUNCTIONS), *sizes))
+        fields.enter(name, (*(getattr(module, f).address for f in fields.FUNCTIONS), *sizes))
         _loaded[digest] = module
     return name
 
@@ -148,7 +148,7 @@ def _trace(vector_field: VectorField, params: Any, states: int) -> Traced:
 
 
 def module_source(traced: Traced) -> tuple[str, tuple[int, ...]]:
-    """Text of the module for one traced vector field, and the sizes that the driver must know."""
+    """Text of the module for one traced vector field, and the sizes that integrators must know."""
     states, num_params = traced.states, traced.num_params
     tape = Tape()
     writer = _Writer(tape, states, num_params)
@@ -160,11 +160,18 @@ def module_source(traced: Traced) -> tuple[str, tuple[int, ...]]:
     functions = [
         _function("slope(t, x, p, f, unused)", _statements(tape, outputs)),
         _function("derivatives(t, x, p, by_state, by_parameter)", _statements(tape, derivatives)),
-        _function("spread(number, by_state, by_parameter, inner, out)", _spread(of_state, of_parameter, states)),
-        _function("gather(unused, by_state, by_parameter, onto_slope, out)", _gather(of_state, of_parameter, states)),
-        _function("reflect(number, by_state, inner, unused, out)", _reflect(of_state, states)),
-        _function("weigh(number, adjoint, sensitivity, unused, out)", _weigh(of_state, of_parameter)),
-        _function("bend(t, x, p, weights, out)", _bend(traced, writer, by_parameter, of_state, of_parameter)),
+        _function(
+            "push_forward(number, by_state, by_parameter, inner, out)", _push_forward(of_state, of_parameter, states)
+        ),
+        _function(
+            "pull_back(unused, by_state, by_parameter, onto_slope, out)", _pull_back(of_state, of_parameter, states)
+        ),
+        _function("pull_back_matrix(number, by_state, inner, unused, out)", _pull_back_matrix(of_state, states)),
+        _function("entry_weights(number, adjoint, sensitivity, unused, out)", _entry_weights(of_state, of_parameter)),
+        _function(
+            "weighted_second_derivatives(t, x, p, weights, out)",
+            _weighted_second_derivatives(traced, writer, by_parameter, of_state, of_parameter),
+        ),
     ]
     sizes = (states, num_params, writer.inputs, len(of_state), len(of_parameter))
     return "\n".join([_IMPORTS, _HELPERS, *functions]), sizes
@@ -215,7 +222,7 @@ def _statements(tape: Tape, outputs: list[tuple[str, Any]]) -> list[str]:
     return tape.needed([value for _, value in outputs]) + [f"{target} = {text(value)}" for target, value in outputs]
 
 
-def _spread(of_state: list[tuple[int, ...]], of_parameter: list[tuple[int, ...]], states: int) -> list[str]:
+def _push_forward(of_state: list[tuple[int, ...]], of_parameter: list[tuple[int, ...]], states: int) -> list[str]:
     """The sparse Jacobian by state times a matrix, in one loop over its columns; plus the Jacobian by parameter."""
     lines = ["width = int(number)", *(f"b{i} = by_state[{i}]" for i in range(len(of_state)))]
     lines += ["for q in range(width):"]
@@ -226,7 +233,7 @@ def _spread(of_state: list[tuple[int, ...]], of_parameter: list[tuple[int, ...]]
     return lines + [f"out[{r} * width + {c}] += by_parameter[{i}]" for i, (r, c) in enumerate(of_parameter)]
 
 
-def _gather(of_state: list[tuple[int, ...]], of_parameter: list[tuple[int, ...]], states: int) -> list[str]:
+def _pull_back(of_state: list[tuple[int, ...]], of_parameter: list[tuple[int, ...]], states: int) -> list[str]:
     """Both transposed Jacobians times a vector, added to sums by state and, after them, by parameter."""
     return [
         f"out[{first + column}] += {name}[{i}] * onto_slope[{row}]"
@@ -235,7 +242,7 @@ def _gather(of_state: list[tuple[int, ...]], of_parameter: list[tuple[int, ...]]
     ]
 
 
-def _reflect(of_state: list[tuple[int, ...]], states: int) -> list[str]:
+def _pull_back_matrix(of_state: list[tuple[int, ...]], states: int) -> list[str]:
     """The transposed Jacobian by state times a matrix."""
     lines = ["width = int(number)", *(f"b{i} = by_state[{i}]" for i in range(len(of_state))), "for q in range(width):"]
     lines += [f"    s{d} = inner[{d} * width + q]" for d in sorted({row for row, _ in of_state})]
@@ -245,7 +252,7 @@ def _reflect(of_state: list[tuple[int, ...]], states: int) -> list[str]:
     return lines
 
 
-def _weigh(of_state: list[tuple[int, ...]], of_parameter: list[tuple[int, ...]]) -> list[str]:
+def _entry_weights(of_state: list[tuple[int, ...]], of_parameter: list[tuple[int, ...]]) -> list[str]:
     """What an entry of either Jacobian adds to sum(adjoint * d(sensitivity)/dt), both being (states, width)."""
     lines = ["width = int(number)", *(f"w{i} = 0.0" for i in range(len(of_state))), "for q in range(width):"]
     lines += [f"    a{d} = adjoint[{d} * width + q]" for d in sorted({row for row, _ in of_state})]
@@ -255,7 +262,7 @@ def _weigh(of_state: list[tuple[int, ...]], of_parameter: list[tuple[int, ...]])
     return lines + [f"out[{len(of_state) + i}] = adjoint[{r} * width + {c}]" for i, (r, c) in enumerate(of_parameter)]
 
 
-def _bend(
+def _weighted_second_derivatives(
     traced: Traced,
     writer: _Writer,
     by_parameter: np.ndarray,
@@ -286,7 +293,7 @@ def _bend(
             terms[states + other].append((f"weights[{e}]", by_parameters[row, c, other]))
     kept = [[(w, value) for w, value in sums if isinstance(value, Symbol) or value != 0] for sums in terms]
     lines = tape.needed([value for sums in kept for _, value in sums])
-    if len(lines) + sum(map(len, kept)) > _LONGEST_BEND:
+    if len(lines) + sum(map(len, kept)) > _MOST_SECOND_DERIVATIVES:
         return []
     for k, sums in enumerate(kept):
         if sums:

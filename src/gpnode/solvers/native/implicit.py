@@ -1,6 +1,6 @@
 """An implicit integrator for stiff vector fields in native code.
 
-The fields are those of :mod:`.driver`. The method is the implicit half of Kennedy and Carpenter's ARK4(3)6L[2]SA:
+The fields are those of :mod:`.fields`. The method is the implicit half of Kennedy and Carpenter's ARK4(3)6L[2]SA:
 fourth order, L-stable, five implicit stages with the same diagonal, an embedded third-order solution. Steps follow the
 error estimate, and end at the times of output. Sensitivities are those of the discrete solution: each stage's
 derivative solves the stage's equation, linearised where Newton's method ended.
@@ -11,28 +11,31 @@ derivative solves the stage's equation, linearised where Newton's method ended.
 import numpy as np
 from numba import njit
 
-from gpnode.solvers.native.driver import (
+from gpnode.solvers.native.availability import serve_under
+from gpnode.solvers.native.explicit import (
     BLOW_UP,
     FAST,
-    INPUTS,
     LANES,
     NOT_FINITE,
     OK,
-    PARAMETER_ENTRIES,
-    PARAMETERS,
     SENSITIVITIES,
-    SPREAD,
-    STATE_ENTRIES,
-    STATES,
     TOO_MANY_STEPS,
     copy,
-    derivatives,
-    describe,
     keep,
-    slope,
     within_bound,
 )
-from gpnode.solvers.native.ffi import INNER, argument, call_field, is_registration, last_dimension, result, serve_under
+from gpnode.solvers.native.ffi import INNER, argument, is_registration, last_dimension, result
+from gpnode.solvers.native.fields import (
+    INPUTS,
+    PARAMETER_ENTRIES,
+    PARAMETERS,
+    STATE_ENTRIES,
+    STATES,
+    derivatives,
+    describe,
+    push_forward,
+    slope,
+)
 
 TARGET = "gpnode_solve_stiff"
 STAGES = 6
@@ -105,14 +108,7 @@ def stage_matrix(field, t, x, p, scale, by_state, by_parameter, room, matrix):
     """
     unit, zeros, product = room
     derivatives(field, t, x, p, by_state, by_parameter)
-    call_field(
-        field[SPREAD],
-        float(x.size),
-        by_state.ctypes.data,
-        zeros.ctypes.data,
-        unit.ctypes.data,
-        product.ctypes.data,
-    )
+    push_forward(field, x.size, by_state, zeros, unit, product)
     for i in range(x.size):
         for j in range(x.size):
             matrix[i, j] = (1.0 if i == j else 0.0) - scale * product[i * x.size + j]
@@ -132,12 +128,12 @@ def base_of(x, h, i, slopes, base):
 def length(gap, x, tolerances):
     """Largest entry of ``gap`` (states, 1) in units of what is tolerated at ``x``; infinite if one is not finite."""
     relative, absolute = tolerances
-    found = 0.0
+    largest = 0.0
     for d in range(x.size):
         if not abs(gap[d, 0]) < np.inf:
             return np.inf
-        found = max(found, abs(gap[d, 0]) / (absolute + relative * abs(x[d])))
-    return found
+        largest = max(largest, abs(gap[d, 0]) / (absolute + relative * abs(x[d])))
+    return largest
 
 
 @njit(**INNER)
@@ -186,7 +182,9 @@ def try_step(field, t, h, x, p, tolerances, matrix, pivots, slopes, points, gap)
 
 
 @njit(**INNER)
-def push(field, t, h, x, p, points, by_state, by_parameter, room, matrix, pivots, width, moved, sensitivity):
+def carry_sensitivity(
+    field, t, h, x, p, points, by_state, by_parameter, room, matrix, pivots, width, moved, sensitivity
+):
     """Carry the sensitivity (states * width) over one step; ``moved`` (STAGES, states * width) is room to work in.
 
     False if a stage's equation cannot be solved.
@@ -203,14 +201,7 @@ def push(field, t, h, x, p, points, by_state, by_parameter, room, matrix, pivots
         else:
             derivatives(field, t, at, p, by_state, by_parameter)
         inner = nothing if i else sensitivity
-        call_field(
-            field[SPREAD],
-            float(width),
-            by_state.ctypes.data,
-            by_parameter.ctypes.data,
-            inner.ctypes.data,
-            moved[i].ctypes.data,
-        )
+        push_forward(field, width, by_state, by_parameter, inner, moved[i])
         if i:
             for m in range(base.size):
                 moved[i, m] = base[m] + h * DIAGONAL * moved[i, m]
@@ -271,7 +262,7 @@ def integrate(field, p, x, ts, tolerances, most_steps, free, xs, sensitivities):
                 if h <= SHORTEST * whole:
                     return (NOT_FINITE if np.isnan(error) else BLOW_UP), tried
                 continue
-            if with_sensitivities and not push(
+            if with_sensitivities and not carry_sensitivity(
                 field, t, taken, x, p, points, by_state, by_parameter, room, matrix, pivots, width, moved, sensitivity
             ):
                 return NOT_FINITE, tried
@@ -289,7 +280,7 @@ def integrate(field, p, x, ts, tolerances, most_steps, free, xs, sensitivities):
 
 
 def serve(frame):
-    """As the driver's, for a solution alone or with its sensitivities.
+    """As the explicit integrator's, for a solution alone or with its sensitivities.
 
     The tolerance among the settings is the relative one; the absolute one follows the field's name.
     """
@@ -301,15 +292,15 @@ def serve(frame):
     all_xs, report, extra = result(frame, 0), result(frame, 1), result(frame, 2)
     room = extra.size // batches
     for b in range(batches):
-        own = settings[b * num_settings : (b + 1) * num_settings]
-        free = own[5:]
-        field = describe(int(own[3]))
+        setting = settings[b * num_settings : (b + 1) * num_settings]
+        free = setting[5:]
+        field = describe(int(setting[3]))
         states, inputs = field[STATES], field[INPUTS]
         x0 = x0s[b * states : (b + 1) * states]
         x = x0.copy()
         xs = all_xs[b * times * states : (b + 1) * times * states].reshape((times, states))
         derivative = extra[b * room : (b + 1) * room]
-        sensitivities = derivative[: room if own[0] == SENSITIVITIES else 0].reshape(
+        sensitivities = derivative[: room if setting[0] == SENSITIVITIES else 0].reshape(
             (-1, states * (field[PARAMETERS] + free.size))
         )
         status, tried = integrate(
@@ -317,8 +308,8 @@ def serve(frame):
             ps[b * inputs : (b + 1) * inputs],
             x,
             ts[b * times : (b + 1) * times],
-            (own[1], own[4]),
-            times + int(own[2]),
+            (setting[1], setting[4]),
+            times + int(setting[2]),
             free,
             xs,
             sensitivities,

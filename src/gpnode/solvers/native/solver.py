@@ -6,7 +6,7 @@ import dataclasses
 from abc import abstractmethod
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -15,18 +15,20 @@ import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from gpnode.solvers.base import Solution, Solver, VectorField
-from gpnode.solvers.native import driver, implicit, steering
+from gpnode.solvers.base import CorrectsGuess, HasSecondDerivatives, Solution, Solver, VectorField
+from gpnode.solvers.native import explicit, implicit, second_order
+from gpnode.solvers.native.availability import why_unavailable
 from gpnode.solvers.native.generate import compiled
-from gpnode.tracing.scalar_code import Unsupported
+from gpnode.tracing.interpreter import Unsupported
 
-_SOLUTION, _SENSITIVITIES, _GRADIENT = driver.SOLUTION, driver.SENSITIVITIES, driver.GRADIENT
-_CORRECTION = driver.CORRECTION
+_SOLUTION, _SENSITIVITIES, _GRADIENT = explicit.SOLUTION, explicit.SENSITIVITIES, explicit.GRADIENT
+_CORRECTION = explicit.CORRECTION
 
 
 class _Compiled(Solver):
     """Solves by an integrator compiled to machine code; ``max_steps`` are those beyond one per interval of ``ts``."""
 
+    is_native: ClassVar[bool] = True
     max_steps: eqx.AbstractVar[int]
 
     @property
@@ -49,13 +51,18 @@ class _Compiled(Solver):
         @path.defjvp
         def path_jvp(at: tuple[Array, Array], by: tuple[Array, Array]) -> tuple[Solution, Solution]:
             theta, x0 = at
-            found, jacobian = self.solve_with_jacobian(vector_field, unravel(theta), x0, ts, every)
+            solution, jacobian = self.solve_with_jacobian(vector_field, unravel(theta), x0, ts, every)
             moved = jnp.einsum("tdp,p->td", jacobian, jnp.concatenate(by))
-            still = [jnp.zeros(jnp.shape(a), jax.dtypes.float0) for a in (found.status, found.num_steps)]
-            return found, Solution(moved, *still)
+            still = [jnp.zeros(jnp.shape(a), jax.dtypes.float0) for a in (solution.status, solution.num_steps)]
+            return solution, Solution(moved, *still)
 
         theta, unravel = ravel_pytree(params)
         return path(theta, x0)
+
+    def solve_with_jacobian(
+        self, vector_field: VectorField, params: Any, x0: Array, ts: Array, free_states: tuple[int, ...]
+    ) -> tuple[Solution, Array]:
+        return self._call(_SENSITIVITIES, vector_field, params, x0, ts, free_states)
 
     def _call(
         self,
@@ -101,37 +108,32 @@ def _number(value: Any) -> Any:
     return value if isinstance(value, jax.Array) else np.float64(value)
 
 
-class Native(_Compiled):
+class Native(_Compiled, CorrectsGuess, HasSecondDerivatives):
     """Fifth-order explicit Runge–Kutta compiled to machine code: the default on a CPU.
 
     One step per interval of ``ts``, cut into shorter ones where the error estimate (relative to
     states of order one) exceeds ``tolerance``, into up to ``max_steps`` more in all.
     """
 
+    name: ClassVar[str] = "native"
+    follows_grid: ClassVar[bool] = True
     tolerance: float = eqx.field(converter=_number, default=2e-5)
     max_steps: int = eqx.field(static=True, default=50_000)
 
     @property
     def _integrator(self) -> ModuleType:
-        return driver
+        return explicit
 
     @property
     def _tolerances(self) -> tuple[float, ...]:
         return (self.tolerance,)
 
-    def solve_with_jacobian(
-        self,
-        vector_field: VectorField,
-        params: Any,
-        x0: Array,
-        ts: Array,
-        free_states: tuple[int, ...],
-        guess: Array | None = None,
+    def correct_guess(
+        self, vector_field: VectorField, params: Any, x0: Array, ts: Array, free_states: tuple[int, ...], guess: Array
     ) -> tuple[Solution, Array]:
-        what = _SENSITIVITIES if guess is None else _CORRECTION
-        return self._call(what, vector_field, params, x0, ts, free_states, guess)
+        return self._call(_CORRECTION, vector_field, params, x0, ts, free_states, guess)
 
-    def steer(
+    def jacobian_gradient(
         self,
         vector_field: VectorField,
         params: Any,
@@ -143,15 +145,12 @@ class Native(_Compiled):
     ) -> Array:
         flat, _ = ravel_pytree(params)
         field = compiled(vector_field, params, xs.shape[1])
-        steering.register_once()
+        second_order.register_once()
         inputs = jnp.concatenate([flat, *(jnp.ravel(h).astype(float) for h in field.hoisted)])
         settings = jnp.asarray([field.name, *free_states], dtype=float)
         result = jax.ShapeDtypeStruct(jacobian.shape[-1:], jnp.float64)
-        call = jax.ffi.ffi_call(steering.TARGET, result, vmap_method="broadcast_all")
+        call = jax.ffi.ffi_call(second_order.TARGET, result, vmap_method="broadcast_all")
         return call(settings, inputs, ts, xs, jacobian, weights)
-
-    def solve_reversible(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Solution:
-        return self.solve(vector_field, params, x0, ts)
 
     def solve_with_pull_back(
         self, vector_field: VectorField, params: Any, x0: Array, ts: Array, free_states: tuple[int, ...]
@@ -159,8 +158,8 @@ class Native(_Compiled):
         def pull_back(cotangent: Array, params: Any, x0: Array, ts: Array) -> Array:
             return self._call(_GRADIENT, vector_field, params, x0, ts, free_states, cotangent)[1]
 
-        found, _ = self._call(_SOLUTION, vector_field, params, x0, ts, free_states)
-        return found, jax.tree_util.Partial(pull_back, params=params, x0=x0, ts=ts)
+        solution, _ = self._call(_SOLUTION, vector_field, params, x0, ts, free_states)
+        return solution, jax.tree_util.Partial(pull_back, params=params, x0=x0, ts=ts)
 
     def at_tolerance(self, step_error: float) -> Native:
         # Well above the grid's own errors: where steps are cut for some draws and not for others, the
@@ -173,10 +172,6 @@ class Native(_Compiled):
     def controlled(self, step_error: float) -> Native:
         return dataclasses.replace(self, tolerance=step_error)
 
-    @property
-    def follows_grid(self) -> bool:
-        return True
-
 
 class NativeStiff(_Compiled):
     """Fourth-order implicit Runge–Kutta compiled to machine code, with step-size control, for stiff systems.
@@ -184,6 +179,8 @@ class NativeStiff(_Compiled):
     ``rtol`` and ``atol`` are in scaled units, where states are of order one.
     """
 
+    name: ClassVar[str] = "native-stiff"
+    reverses: ClassVar[bool] = False  # there is no reverse sweep
     rtol: float = eqx.field(static=True, default=1e-8)
     atol: float = eqx.field(static=True, default=1e-8)
     max_steps: int = eqx.field(static=True, default=20_000)
@@ -196,29 +193,14 @@ class NativeStiff(_Compiled):
     def _tolerances(self) -> tuple[float, ...]:
         return self.rtol, self.atol
 
-    def solve_with_jacobian(
-        self,
-        vector_field: VectorField,
-        params: Any,
-        x0: Array,
-        ts: Array,
-        free_states: tuple[int, ...],
-        guess: Array | None = None,
-    ) -> tuple[Solution, Array]:
-        return self._call(_SENSITIVITIES, vector_field, params, x0, ts, free_states)
-
-    def solve_reversible(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Solution:
-        raise NotImplementedError("the implicit integrator has no reverse sweep; see reverses.")
-
-    @property
-    def reverses(self) -> bool:
-        return False
-
 
 def unsupported(vector_field: VectorField, params: Any, states: int) -> str | None:
     """Why the native backend cannot solve this system, or ``None`` if it can."""
     if jax.default_backend() != "cpu":
         return f"computations run on the {jax.default_backend().upper()}"
+    reason = why_unavailable()
+    if reason is not None:
+        return reason
     try:
         compiled(vector_field, params, states)
     except Unsupported as error:

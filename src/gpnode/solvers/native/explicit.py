@@ -1,19 +1,4 @@
-"""Integrators for vector fields in native code, compiled once for all of them.
-
-A field comes as functions of its own, generated and compiled by :mod:`.generate` and called by
-their addresses, all with the signature (number, four arrays):
-
-- ``slope(t; x, p, f, -)`` fills the slopes ``f`` (states,);
-- ``derivatives(t; x, p, by_state, by_parameter)`` fills the non-zero entries of both Jacobians;
-- ``spread(width; by_state, by_parameter, inner, out)`` multiplies the Jacobian by state with a matrix (states,
-  width) and adds that by parameter;
-- ``gather(-; by_state, by_parameter, onto_slope, out)`` adds the products of their transposes with ``onto_slope`` to
-  ``out``, which has the states first and then the parameters;
-- ``reflect(width; by_state, inner, -, out)`` multiplies the transposed Jacobian by state with a matrix (states, width);
-- ``weigh(width; adjoint, sensitivity, -, weights)`` fills the derivatives of sum(adjoint * spread(sensitivity)) by the
-  entries of both Jacobians;
-- ``bend(t; x, p, weights, out)`` fills those of sum(weights * entries) by states and parameters, or leaves ``out`` as
-  it is where writing that down would take too long.
+"""The explicit integrator for vector fields in native code, compiled once for all of them.
 
 Sensitivities have one column per parameter and per *free* state, one whose initial value is to be
 varied. While stepping, their number is rounded up to ``width`` for the sake of vector instructions.
@@ -29,70 +14,28 @@ import numpy as np
 from numba import njit
 
 from gpnode.solvers.base import BLOW_UP_BOUND as BOUND
-from gpnode.solvers.native.ffi import (
-    INNER,
-    argument,
-    call_field,
-    is_registration,
-    last_dimension,
-    result,
-    serve_under,
-    shared_address,
-    words,
+from gpnode.solvers.native.availability import serve_under
+from gpnode.solvers.native.ffi import INNER, argument, is_registration, last_dimension, result
+from gpnode.solvers.native.fields import (
+    INPUTS,
+    PARAMETER_ENTRIES,
+    PARAMETERS,
+    STATE_ENTRIES,
+    STATES,
+    derivatives,
+    describe,
+    pull_back,
+    push_forward,
+    slope,
 )
 from gpnode.solvers.tableau import COUPLING, ERROR, NODES, STAGES, WEIGHTS
 
 FAST = {"contract", "reassoc", "nsz", "arcp"}  # NaN and infinity keep their meaning
-SLOPE, DERIVATIVES, SPREAD, GATHER, REFLECT, WEIGH, BEND = range(7)
-STATES, PARAMETERS, INPUTS, STATE_ENTRIES, PARAMETER_ENTRIES = range(7, 12)
-"""Positions in the description of a field: addresses of its functions, then sizes."""
 TARGET = "gpnode_solve"
 SOLUTION, SENSITIVITIES, GRADIENT, CORRECTION = 0.0, 1.0, 2.0, 3.0  # what to compute
 OK, BLOW_UP, TOO_MANY_STEPS, NOT_FINITE = 0, 1, 2, 3
 LANES = 4  # float64 numbers a vector instruction works on
 SHORTEST = 1e-6  # of an interval; a path that wants shorter steps is running away
-
-
-# -- descriptions of fields ------------------------------------------------------------------
-#
-# XLA's code knows a field by its name, a number that depends on its source alone: code with addresses in it could
-# not be kept for another process.
-
-ROWS = 1 << 14
-WORDS = 1 + PARAMETER_ENTRIES + 1  # the name, and the description
-_table = np.zeros((ROWS, WORDS), np.int64)
-_table_address = shared_address("gpnode_fields", _table)
-
-
-def enter(name, description):
-    """Keep a field's description under its ``name``, a positive number."""
-    for probe in range(ROWS):
-        row = _table[(name + probe) % ROWS]
-        if row[0] in (0, name):
-            row[1:] = description
-            row[0] = name
-            return
-    raise MemoryError(f"more than {ROWS} vector fields in one process.")
-
-
-@njit(**INNER)
-def describe(name):
-    """The description that was entered under ``name``."""
-    rows = words(_table_address(), ROWS * WORDS)
-    at = name % ROWS
-    while rows[at * WORDS] != name:
-        at = (at + 1) % ROWS
-    return rows[at * WORDS + 1 : (at + 1) * WORDS]
-
-
-@njit(fastmath=FAST, **INNER)
-def slope(field, t, x, p, f):
-    call_field(field[SLOPE], t, x.ctypes.data, p.ctypes.data, f.ctypes.data, 0)
-
-
-@njit(**INNER)
-def derivatives(field, t, x, p, by_state, by_parameter):
-    call_field(field[DERIVATIVES], t, x.ctypes.data, p.ctypes.data, by_state.ctypes.data, by_parameter.ctypes.data)
 
 
 @njit(fastmath=FAST, **INNER)
@@ -137,7 +80,7 @@ def has_slope(x, slopes, points):
 
 
 @njit(fastmath=FAST, **INNER)
-def push(field, t, h, x, p, points, by_state, by_parameter, width, inner, moved, sensitivity):
+def carry_sensitivity(field, t, h, x, p, points, by_state, by_parameter, width, inner, moved, sensitivity):
     """Carry the sensitivity (states * width) over one step.
 
     ``inner`` (states * width) and ``moved`` (STAGES, states * width) are room to work in.
@@ -151,14 +94,7 @@ def push(field, t, h, x, p, points, by_state, by_parameter, width, inner, moved,
             weight = h * COUPLING[i, j]
             for m in range(size):
                 inner[m] += weight * moved[j, m]
-        call_field(
-            field[SPREAD],
-            float(width),
-            by_state.ctypes.data,
-            by_parameter.ctypes.data,
-            inner.ctypes.data,
-            moved[i].ctypes.data,
-        )
+        push_forward(field, width, by_state, by_parameter, inner, moved[i])
     for i in range(STAGES):
         weight = h * WEIGHTS[i]
         for m in range(size):
@@ -246,7 +182,7 @@ def integrate(field, p, x, ts, tolerance, most_steps, free, guess, xs, sensitivi
                 h *= max(0.1, 0.9 * (tolerance / error) ** 0.2) if np.isfinite(error) else 0.1
                 continue
             if with_sensitivities:
-                push(field, t, h, x, p, points, by_state, by_parameter, width, inner, moved, sensitivity)
+                carry_sensitivity(field, t, h, x, p, points, by_state, by_parameter, width, inner, moved, sensitivity)
             if with_steps:
                 steps[taken, 0], steps[taken, 1], steps[taken, 2] = t, h, k
                 copy(x, steps[taken, 3:])
@@ -267,7 +203,7 @@ def integrate(field, p, x, ts, tolerance, most_steps, free, guess, xs, sensitivi
 
 
 @njit(fastmath=FAST, **INNER)
-def pull(field, p, steps, taken, free, cotangent, gradient):
+def sweep_back(field, p, steps, taken, free, cotangent, gradient):
     """Add to ``gradient`` (columns,) that of sum(cotangent * xs), sweeping back over the steps taken."""
     states, parameters = cotangent.shape[1], field[PARAMETERS]
     slopes, points = np.zeros((STAGES + 1, states)), np.zeros((STAGES + 1, states))
@@ -293,14 +229,7 @@ def pull(field, p, steps, taken, free, cotangent, gradient):
                     total += COUPLING[j, i] * onto_point[j, d]
                 onto_slope[d] = h * total
                 both[d] = 0.0
-            call_field(
-                field[GATHER],
-                0.0,
-                by_state.ctypes.data,
-                by_parameter.ctypes.data,
-                onto_slope.ctypes.data,
-                both.ctypes.data,
-            )
+            pull_back(field, by_state, by_parameter, onto_slope, both)
             for d in range(states):
                 onto_point[i, d] = both[d]
         for d in range(states):
@@ -331,9 +260,9 @@ def serve(frame):
     all_xs, report, extra = result(frame, 0), result(frame, 1), result(frame, 2)
     room = extra.size // batches
     for b in range(batches):
-        own = settings[b * num_settings : (b + 1) * num_settings]
-        what, tolerance, most_steps, free = own[0], own[1], times + int(own[2]), own[4:]
-        field = describe(int(own[3]))
+        setting = settings[b * num_settings : (b + 1) * num_settings]
+        what, tolerance, most_steps, free = setting[0], setting[1], times + int(setting[2]), setting[4:]
+        field = describe(int(setting[3]))
         states, inputs = field[STATES], field[INPUTS]
         p, x0 = ps[b * inputs : (b + 1) * inputs], x0s[b * states : (b + 1) * states]
         x = np.zeros(states)
@@ -358,7 +287,7 @@ def serve(frame):
             for m in range(room):
                 derivative[m] = 0.0
         if status == OK and what == GRADIENT:
-            pull(field, p, steps, taken, free, companion.reshape((times, states)), derivative)
+            sweep_back(field, p, steps, taken, free, companion.reshape((times, states)), derivative)
     return 0
 
 

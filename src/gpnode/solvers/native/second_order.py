@@ -1,6 +1,6 @@
 """The gradient of a weighted sum of sensitivities, by a sweep back along the path.
 
-What it takes of a field (:mod:`.driver`) besides slopes and Jacobians are their second derivatives.
+What it takes of a field (:mod:`.fields`) besides slopes and Jacobians are their second derivatives.
 """
 
 # mypy: ignore-errors
@@ -9,47 +9,40 @@ What it takes of a field (:mod:`.driver`) besides slopes and Jacobians are their
 import numpy as np
 from numba import njit
 
-from gpnode.solvers.native.driver import (
-    BEND,
-    FAST,
-    GATHER,
+from gpnode.solvers.native.availability import serve_under
+from gpnode.solvers.native.explicit import FAST, copy
+from gpnode.solvers.native.ffi import INNER, argument, is_registration, last_dimension, result
+from gpnode.solvers.native.fields import (
     INPUTS,
     PARAMETER_ENTRIES,
     PARAMETERS,
-    REFLECT,
-    SPREAD,
     STATE_ENTRIES,
     STATES,
-    WEIGH,
-    copy,
     derivatives,
     describe,
+    entry_weights,
+    pull_back,
+    pull_back_matrix,
+    push_forward,
     slope,
+    weighted_second_derivatives,
 )
-from gpnode.solvers.native.ffi import INNER, argument, call_field, is_registration, last_dimension, result, serve_under
 
-TARGET = "gpnode_steer"
-
-
-@njit(**INNER)
-def on_columns(function, width, a, b, out):
-    """Call one of a field's functions that work on matrices of ``width`` columns and leave out the third array."""
-    call_field(function, float(width), a.ctypes.data, b.ctypes.data, 0, out.ctypes.data)
+TARGET = "gpnode_jacobian_gradient"
 
 
 @njit(**INNER)
-def bend(field, t, x, p, adjoint, sensitivity, weights, out):
+def through_sensitivity(field, t, x, p, adjoint, sensitivity, weights, out):
     """Fill ``out`` (states + parameters) with derivatives of sum(adjoint * d(sensitivity)/dt)."""
-    on_columns(field[WEIGH], sensitivity.size // x.size, adjoint, sensitivity, weights)
-    call_field(field[BEND], t, x.ctypes.data, p.ctypes.data, weights.ctypes.data, out.ctypes.data)
+    entry_weights(field, sensitivity.size // x.size, adjoint, sensitivity, weights)
+    weighted_second_derivatives(field, t, x, p, weights, out)
 
 
 @njit(**INNER)
-def gather(field, by_state, by_parameter, onto_slope, out):
+def through_path(field, by_state, by_parameter, adjoint, out):
+    """Fill ``out`` (states + parameters) with derivatives of sum(adjoint * d(path)/dt)."""
     out[:] = 0.0
-    call_field(
-        field[GATHER], 0.0, by_state.ctypes.data, by_parameter.ctypes.data, onto_slope.ctypes.data, out.ctypes.data
-    )
+    pull_back(field, by_state, by_parameter, adjoint, out)
 
 
 @njit(fastmath=FAST, **INNER)
@@ -66,7 +59,7 @@ def halfway(a, b, h, slope_a, slope_b, out):
 
 
 @njit(fastmath=FAST, **INNER)
-def steer(field, p, ts, xs, sensitivities, weights, free, gradient):
+def differentiate_sensitivities(field, p, ts, xs, sensitivities, weights, free, gradient):
     """Fill ``gradient`` (columns,), about that of sum(weights * sensitivities), both (times, states * columns).
 
     The adjoint equations of path and sensitivities, by fourth-order steps back over the intervals of ``ts``. Names
@@ -84,20 +77,18 @@ def steer(field, p, ts, xs, sensitivities, weights, free, gradient):
     adjoint, adjoint1, trial = np.zeros(size), np.zeros(size), np.zeros(size)  # of the sensitivity
     a, b, c, d = np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(size)  # its slopes
     path, path1, path_trial = np.zeros(states), np.zeros(states), np.zeros(states)  # adjoint of the path
-    bent0, bent1, bent2 = np.zeros(inputs), np.zeros(inputs), np.zeros(inputs)
+    onto_path0, onto_path1, onto_path2 = np.zeros(inputs), np.zeros(inputs), np.zeros(inputs)
     pa, pb, pc, pd = np.zeros(inputs), np.zeros(inputs), np.zeros(inputs), np.zeros(inputs)
     entries = np.zeros(jx0.size + jp0.size)
     gradient[:] = 0.0
     slope(field, ts[-1], xs[-1], p, f2)
     derivatives(field, ts[-1], xs[-1], p, jx2, jp2)
-    call_field(
-        field[SPREAD], float(width), jx2.ctypes.data, jp2.ctypes.data, sensitivities[-1].ctypes.data, ds2.ctypes.data
-    )
-    weighed = False
+    push_forward(field, width, jx2, jp2, sensitivities[-1], ds2)
+    has_new_weights = False
     for k in range(times - 2, -1, -1):
         for m in range(size):
             adjoint[m] += weights[k + 1, m]
-            weighed = weighed or weights[k + 1, m] != 0.0
+            has_new_weights = has_new_weights or weights[k + 1, m] != 0.0
         h = ts[k + 1] - ts[k]
         if h <= 0.0:
             continue
@@ -105,62 +96,60 @@ def steer(field, p, ts, xs, sensitivities, weights, free, gradient):
         # The path and its sensitivity.
         slope(field, ts[k], x0, p, f0)
         derivatives(field, ts[k], x0, p, jx0, jp0)
-        call_field(
-            field[SPREAD], float(width), jx0.ctypes.data, jp0.ctypes.data, sensitivities[k].ctypes.data, ds0.ctypes.data
-        )
+        push_forward(field, width, jx0, jp0, sensitivities[k], ds0)
         halfway(x0, x2, h, f0, f2, x1)
         halfway(sensitivities[k], sensitivities[k + 1], h, ds0, ds2, s1)
         derivatives(field, ts[k] + 0.5 * h, x1, p, jx1, jp1)
-        # The sensitivity's adjoint, and what bends it.
-        if weighed:
-            bend(field, ts[k + 1], x2, p, adjoint, sensitivities[k + 1], entries, bent2)
-            weighed = False
-        on_columns(field[REFLECT], width, jx2, adjoint, a)
+        # The sensitivity's adjoint, and what it adds to the path's.
+        if has_new_weights:
+            through_sensitivity(field, ts[k + 1], x2, p, adjoint, sensitivities[k + 1], entries, onto_path2)
+            has_new_weights = False
+        pull_back_matrix(field, width, jx2, adjoint, a)
         advance(adjoint, 0.5 * h, a, trial)
-        on_columns(field[REFLECT], width, jx1, trial, b)
+        pull_back_matrix(field, width, jx1, trial, b)
         advance(adjoint, 0.5 * h, b, trial)
-        on_columns(field[REFLECT], width, jx1, trial, c)
+        pull_back_matrix(field, width, jx1, trial, c)
         advance(adjoint, h, c, trial)
-        on_columns(field[REFLECT], width, jx0, trial, d)
+        pull_back_matrix(field, width, jx0, trial, d)
         copy(adjoint, trial)
         for m in range(size):
             adjoint[m] += h / 6.0 * (a[m] + 2.0 * (b[m] + c[m]) + d[m])
         halfway(trial, adjoint, h, a, d, adjoint1)
-        bend(field, ts[k] + 0.5 * h, x1, p, adjoint1, s1, entries, bent1)
-        bend(field, ts[k], x0, p, adjoint, sensitivities[k], entries, bent0)
+        through_sensitivity(field, ts[k] + 0.5 * h, x1, p, adjoint1, s1, entries, onto_path1)
+        through_sensitivity(field, ts[k], x0, p, adjoint, sensitivities[k], entries, onto_path0)
         # The path's adjoint, and the gradient.
-        gather(field, jx2, jp2, path, pa)
+        through_path(field, jx2, jp2, path, pa)
         for q in range(inputs):
-            pa[q] += bent2[q]
+            pa[q] += onto_path2[q]
         advance(path, 0.5 * h, pa, path_trial)
-        gather(field, jx1, jp1, path_trial, pb)
+        through_path(field, jx1, jp1, path_trial, pb)
         for q in range(states):
-            path_trial[q] = path[q] + 0.5 * h * (pb[q] + bent1[q])
-        gather(field, jx1, jp1, path_trial, pc)
+            path_trial[q] = path[q] + 0.5 * h * (pb[q] + onto_path1[q])
+        through_path(field, jx1, jp1, path_trial, pc)
         for q in range(states):
-            path_trial[q] = path[q] + h * (pc[q] + bent1[q])
-        gather(field, jx0, jp0, path_trial, pd)
+            path_trial[q] = path[q] + h * (pc[q] + onto_path1[q])
+        through_path(field, jx0, jp0, path_trial, pd)
         copy(path, path_trial)
         for q in range(states):
-            pd[q] += bent0[q]
-            path[q] += h / 6.0 * (pa[q] + 2.0 * (pb[q] + pc[q] + 2.0 * bent1[q]) + pd[q])
+            pd[q] += onto_path0[q]
+            path[q] += h / 6.0 * (pa[q] + 2.0 * (pb[q] + pc[q] + 2.0 * onto_path1[q]) + pd[q])
         halfway(path_trial, path, h, pa, pd, path1)
-        gather(field, jx1, jp1, path1, pb)
-        gather(field, jx0, jp0, path, pc)
+        through_path(field, jx1, jp1, path1, pb)
+        through_path(field, jx0, jp0, path, pc)
         for q in range(inputs - states):
             m = states + q
-            gradient[q] += h / 6.0 * (pa[m] + 4.0 * (pb[m] + bent1[m]) + pc[m] + bent0[m])
+            gradient[q] += h / 6.0 * (pa[m] + 4.0 * (pb[m] + onto_path1[m]) + pc[m] + onto_path0[m])
         copy(f0, f2)
         copy(ds0, ds2)
         copy(jx0, jx2)
         copy(jp0, jp2)
-        copy(bent0, bent2)
+        copy(onto_path0, onto_path2)
     for q in range(free.size):
         gradient[inputs - states + q] = path[int(free[q])]
 
 
 def serve(frame):
-    """:func:`steer` for every member of the batch.
+    """:func:`differentiate_sensitivities` for every member of the batch.
 
     Arguments (batch, ...): settings (the name of the field, free states ...), parameters, ts, xs (times, states),
     sensitivities and weights (times, states, columns). Result: the gradient (columns,).
@@ -171,19 +160,19 @@ def serve(frame):
     sensitivities, weights, gradients = argument(frame, 4), argument(frame, 5), result(frame, 0)
     num_settings, times, columns = last_dimension(frame, 0), last_dimension(frame, 2), last_dimension(frame, 4)
     for b in range(ts.size // times):
-        own = settings[b * num_settings : (b + 1) * num_settings]
-        field = describe(int(own[0]))
+        setting = settings[b * num_settings : (b + 1) * num_settings]
+        field = describe(int(setting[0]))
         states, inputs = field[STATES], field[INPUTS]
         path, matrix = slice(b * times * states, (b + 1) * times * states), times * states * columns
-        own_matrix = slice(b * matrix, (b + 1) * matrix)
-        steer(
+        block = slice(b * matrix, (b + 1) * matrix)
+        differentiate_sensitivities(
             field,
             ps[b * inputs : (b + 1) * inputs],
             ts[b * times : (b + 1) * times],
             xs[path].reshape((times, states)),
-            sensitivities[own_matrix].reshape((times, states * columns)),
-            weights[own_matrix].reshape((times, states * columns)),
-            own[1:],
+            sensitivities[block].reshape((times, states * columns)),
+            weights[block].reshape((times, states * columns)),
+            setting[1:],
             gradients[b * columns : (b + 1) * columns],
         )
     return 0

@@ -1,0 +1,114 @@
+"""Vector fields in native code, as compiled integrators call them.
+
+A field comes as functions of its own, generated and compiled by :mod:`.generate` and called by
+their addresses, all with the signature (number, four arrays):
+
+- ``slope(t; x, p, f, -)`` fills the slopes ``f`` (states,);
+- ``derivatives(t; x, p, by_state, by_parameter)`` fills the non-zero entries of both Jacobians;
+- ``push_forward(width; by_state, by_parameter, inner, out)`` multiplies the Jacobian by state with a matrix (states,
+  width) and adds that by parameter;
+- ``pull_back(-; by_state, by_parameter, onto_slope, out)`` adds the products of their transposes with ``onto_slope`` to
+  ``out``, which has the states first and then the parameters;
+- ``pull_back_matrix(width; by_state, inner, -, out)`` multiplies the transposed Jacobian by state with a matrix
+  (states, width);
+- ``entry_weights(width; adjoint, sensitivity, -, weights)`` fills the derivatives of
+  sum(adjoint * push_forward(sensitivity)) by the entries of both Jacobians;
+- ``weighted_second_derivatives(t; x, p, weights, out)`` fills those of sum(weights * entries) by states and parameters,
+  or leaves ``out`` as it is where writing that down would take too long.
+
+XLA's code knows a field by its name, a number that depends on its source alone: code with addresses in it could not be
+kept for another process.
+"""
+
+# mypy: ignore-errors
+# ruff: noqa: D103
+
+import numpy as np
+from numba import njit
+
+from gpnode.solvers.native.ffi import INNER, call_field, shared_address, words
+
+FUNCTIONS = (
+    "slope",
+    "derivatives",
+    "push_forward",
+    "pull_back",
+    "pull_back_matrix",
+    "entry_weights",
+    "weighted_second_derivatives",
+)
+"""Of a field, in the order of their addresses in its description; sizes follow."""
+SLOPE, DERIVATIVES, PUSH_FORWARD, PULL_BACK, PULL_BACK_MATRIX, ENTRY_WEIGHTS, WEIGHTED_SECOND_DERIVATIVES = range(7)
+STATES, PARAMETERS, INPUTS, STATE_ENTRIES, PARAMETER_ENTRIES = range(7, 12)
+
+ROWS = 1 << 14
+WORDS = 1 + PARAMETER_ENTRIES + 1  # the name, and the description
+_table = np.zeros((ROWS, WORDS), np.int64)
+_table_address = shared_address("gpnode_fields", _table)
+
+
+def enter(name, description):
+    """Keep a field's description under its ``name``, a positive number."""
+    for probe in range(ROWS):
+        row = _table[(name + probe) % ROWS]
+        if row[0] in (0, name):
+            row[1:] = description
+            row[0] = name
+            return
+    raise MemoryError(f"more than {ROWS} vector fields in one process.")
+
+
+@njit(**INNER)
+def describe(name):
+    """The description that was entered under ``name``."""
+    rows = words(_table_address(), ROWS * WORDS)
+    at = name % ROWS
+    while rows[at * WORDS] != name:
+        at = (at + 1) % ROWS
+    return rows[at * WORDS + 1 : (at + 1) * WORDS]
+
+
+@njit(**INNER)
+def slope(field, t, x, p, f):
+    call_field(field[SLOPE], t, x.ctypes.data, p.ctypes.data, f.ctypes.data, 0)
+
+
+@njit(**INNER)
+def derivatives(field, t, x, p, by_state, by_parameter):
+    call_field(field[DERIVATIVES], t, x.ctypes.data, p.ctypes.data, by_state.ctypes.data, by_parameter.ctypes.data)
+
+
+@njit(**INNER)
+def push_forward(field, width, by_state, by_parameter, inner, out):
+    call_field(
+        field[PUSH_FORWARD],
+        float(width),
+        by_state.ctypes.data,
+        by_parameter.ctypes.data,
+        inner.ctypes.data,
+        out.ctypes.data,
+    )
+
+
+@njit(**INNER)
+def pull_back(field, by_state, by_parameter, onto_slope, out):
+    call_field(
+        field[PULL_BACK], 0.0, by_state.ctypes.data, by_parameter.ctypes.data, onto_slope.ctypes.data, out.ctypes.data
+    )
+
+
+@njit(**INNER)
+def pull_back_matrix(field, width, by_state, inner, out):
+    call_field(field[PULL_BACK_MATRIX], float(width), by_state.ctypes.data, inner.ctypes.data, 0, out.ctypes.data)
+
+
+@njit(**INNER)
+def entry_weights(field, width, adjoint, sensitivity, weights):
+    call_field(field[ENTRY_WEIGHTS], float(width), adjoint.ctypes.data, sensitivity.ctypes.data, 0, weights.ctypes.data)
+
+
+@njit(**INNER)
+def weighted_second_derivatives(field, t, x, p, weights, out):
+    call_field(
+        field[WEIGHTED_SECOND_DERIVATIVES], t, x.ctypes.data, p.ctypes.data, weights.ctypes.data, out.ctypes.data
+    )
