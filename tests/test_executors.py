@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import gpnode as gn
-from gpnode._threads import one_blas_thread
+from gpnode._config import computing
 from gpnode.inference.running.executors import Serial
 from small_problems import SETTINGS, decay_data, decay_model
 
@@ -108,8 +108,8 @@ def test_one_thread_for_linear_algebra_while_anyone_asks():
         return {p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"}
 
     before = counts()
-    with one_blas_thread():
-        with one_blas_thread():
+    with computing():
+        with computing():
             pass
         assert counts() == {1}
     assert counts() == before

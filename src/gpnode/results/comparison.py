@@ -13,7 +13,7 @@ import pandas as pd
 from jax import Array
 from scipy.optimize import minimize
 
-from gpnode._threads import one_blas_thread
+from gpnode._config import computing
 from gpnode.errors import ModelError
 from gpnode.inference.stopping.statistics import mean_ess, smooth_weights
 from gpnode.problem.binding import data_fingerprint
@@ -24,7 +24,7 @@ from gpnode.results.posterior import Posterior
 _MOST_DRAWS = 1000
 
 
-@one_blas_thread()
+@computing()
 def pointwise_log_density(posterior: Posterior) -> np.ndarray:
     """Log density (chains, draws, measurements) of each measurement given the others and the parameters.
 
