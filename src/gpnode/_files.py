@@ -6,8 +6,8 @@ import os
 import shutil
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,23 +18,32 @@ from gpnode.errors import FileFormatError, StorageError
 LARGEST_ARRAYS = 2**32  # bytes in a file of arrays
 
 
-def write_atomically(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
-    """Write beside the target, flush to disk, then rename: a reader sees the old file or the new one, never a part.
+@contextmanager
+def whole_or_nothing(path: Path) -> Iterator[Path]:
+    """A path to write to instead of ``path``, which takes its place on disk when the context ends without an error.
 
-    What a killed process leaves beside the target is overwritten by the next write.
+    A reader sees the old file or the new one, never a part. What a killed process leaves beside the target is
+    overwritten by the next write.
     """
     aside = path.with_name(f".{path.name}.tmp")
     try:
-        with open(aside, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
+        aside.unlink(missing_ok=True)
+        yield aside
+        with open(aside, "rb+") as written:
+            os.fsync(written.fileno())
         os.replace(aside, path)
         sync_folder(path.parent)
     except OSError as error:
-        with suppress(OSError):
-            aside.unlink()
         raise cannot_write(path, error) from error
+    finally:
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
+
+
+def write_atomically(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
+    """Write a file, all or nothing, by a function that fills an open one."""
+    with whole_or_nothing(path) as aside, open(aside, "wb") as file:
+        write(file)
 
 
 def sync_folder(folder: Path) -> None:

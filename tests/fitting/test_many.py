@@ -53,7 +53,10 @@ def test_many_fits_elsewhere_with_a_result_made_there(serial, capsys):
 
 def test_interrupted_many_fits_stop_within_a_chunk_and_go_on(tmp_path, serial, monkeypatch, interruptible):
     one_step_a_chunk = dataclasses.replace(SETTINGS, chunking=Chunking(seconds=1e-9))
-    tasks = [gn.FitTask(decay_model(), decay_data(), one_step_a_chunk, seed=i, checkpoint=tmp_path / str(i)) for i in range(2)]
+    tasks = [
+        gn.FitTask(decay_model(), decay_data(), one_step_a_chunk, seed=i, checkpoint=tmp_path / str(i))
+        for i in range(2)
+    ]
     keep = "gpnode.inference.running.checkpoint.Checkpoint.keep"
     from gpnode.inference.running.checkpoint import Checkpoint
 

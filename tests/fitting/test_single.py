@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import gpnode as gn
-from gpnode.inference.running.sessions import _inactive, _rows_so_far
 from gpnode.inference.running.checkpoint import Checkpoint
+from gpnode.inference.running.sessions import _inactive, _rows_so_far
 from gpnode.inference.running.traces import MemoryTrace
 from gpnode.inference.samplers.nuts import NUTS
 from gpnode.inference.stopping.schedule import Stopping
@@ -83,9 +83,7 @@ def test_a_run_goes_on_until_its_chains_agree(tmp_path):
 @pytest.mark.slow
 def test_a_run_on_coarse_steps_begins_again_on_finer_ones(tmp_path, monkeypatch):
     """And where it ends does not depend on whether it was interrupted after that."""
-    monkeypatch.setattr(
-        "gpnode.inference.starting.ladder.with_accurate_steps", lambda problem, points: coarse(problem)
-    )
+    monkeypatch.setattr("gpnode.inference.starting.ladder.with_accurate_steps", lambda problem, points: coarse(problem))
     method = gn.Lifted(draws=250, warmup=60, chains=2)
     whole = gn.fit(*on_the_edge(), method=method, progress=False)
     assert whole.record.start.steps > coarse(gn.bind(*on_the_edge())).nodes.shape[1]

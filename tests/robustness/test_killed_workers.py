@@ -16,7 +16,6 @@ from gpnode.inference.running.executors import Serial
 from support.executors import same
 from support.small_problems import decay_data, decay_model
 
-
 SLOWER = gn.Lifted(warmup=60, draws=1500, chains=3)
 
 

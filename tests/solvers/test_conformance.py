@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gpnode as gn
-from gpnode.solvers import ALL_SOLVERS, NativeStiff, SOLVERS, Status, Stiff, solve_with_gradient
+from gpnode.solvers import ALL_SOLVERS, SOLVERS, NativeStiff, Status, Stiff, solve_with_gradient
 from support.densities import check, points, rotation_model, rotation_reference, tight
 from support.oscillator import TIMES, exact, oscillator
 

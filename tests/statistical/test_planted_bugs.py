@@ -16,7 +16,7 @@ from gpnode.inference.stopping.statistics import bulk_ess
 from gpnode.model.observation import kernels
 from gpnode.model.observation.noise import Noise
 from gpnode.model.priors import parameters
-from gpnode.problem import binding
+from gpnode.problem import binding, layout
 from gpnode.problem import observables as likelihood
 from gpnode.problem.covariance import RELATIVE_JITTER
 from gpnode.problem.observables import Observable

@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 import gpnode as gn
-from gpnode.problem.grid import with_steps
 from gpnode.problem.evaluation import log_density, value_and_grad
+from gpnode.problem.grid import with_steps
 from support import reference as ref
 
 

@@ -8,9 +8,9 @@ from scipy.integrate import solve_ivp
 
 import gpnode as gn
 from gpnode.inference.samplers.base import Chunking
-from gpnode.problem.grid import with_steps
 from gpnode.model.observation import kernels
 from gpnode.problem.density import Problem
+from gpnode.problem.grid import with_steps
 
 SETTINGS = gn.Lifted(warmup=30, draws=40, chains=2, chunking=Chunking(most_steps=10))
 

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from gpnode._threads import one_blas_thread
+from gpnode._config import computing
 from gpnode.data.observations import Observations
 from gpnode.errors import DataError, ModelError
 from gpnode.model.model import Model
@@ -63,7 +63,7 @@ def with_units_of(model: Model, data: Observations) -> Model:
     )
 
 
-@one_blas_thread()
+@computing()
 def simulate(
     model: Model, data: Observations, count: int, *, seed: int = 0, times: Sequence[float] | np.ndarray = ()
 ) -> tuple[list[Simulation], int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpnode._threads import one_blas_thread
+from gpnode._config import computing
 from gpnode.data.observations import Observations
 from gpnode.fitting.single import default_method, run_fit
 from gpnode.inference.running.chains import Chain
@@ -90,7 +90,7 @@ def fit_many(
         outcomes = [item.outcome for item in items if item.outcome is not None]
         display.items(len(outcomes), len(items), sum(not o.ok for o in outcomes))
 
-    with noted(), Display(progress) as display, one_blas_thread(), Workers(executor, len(items)) as workers:
+    with noted(), Display(progress) as display, computing(), Workers(executor, len(items)) as workers:
         display.say(f"fitting {len(items)} problems")
         try:
             calls = [Task(item, _run, (Sendable((item.task, then)), halt)) for item in items]
@@ -141,6 +141,6 @@ class _Quiet(Display):
 def _run(sendable: Sendable[tuple[FitTask, Callable[[Posterior, Any], Any] | None]], halt: _Halt) -> Sendable[Any]:
     task, then = sendable.content
     method = task.method or default_method(task.data)
-    with one_blas_thread(), _Quiet(halt) as display:
+    with computing(), _Quiet(halt) as display:
         posterior = run_fit(task.model, task.data, method, task.seed, display, Serial(), task.checkpoint)
         return Sendable(posterior if then is None else then(posterior, task.context), lasting=False)

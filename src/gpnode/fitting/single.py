@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jax import Array
 
-from gpnode._threads import one_blas_thread
+from gpnode._config import computing
 from gpnode.data.observations import Observations
 from gpnode.errors import CheckpointError
 from gpnode.fitting.assembly import assemble
@@ -75,7 +75,7 @@ def fit(
         return run_fit(model, data, method or default_method(data), seed, display, executor, checkpoint)
 
 
-@one_blas_thread()
+@computing()
 def run_fit(
     model: Model,
     data: Observations,

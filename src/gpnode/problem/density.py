@@ -15,8 +15,8 @@ from gpnode.model.priors.parameters import Block, Independent, Values
 from gpnode.problem.covariance import DENSE_LIMIT
 from gpnode.problem.layout import Layout
 from gpnode.problem.observables import Measurements, Observable
-from gpnode.solvers.base import FORWARD_LIMIT
 from gpnode.solvers import CorrectsGuess, HasSecondDerivatives, Solution, Solver, Status, solve_with_gradient
+from gpnode.solvers.base import FORWARD_LIMIT
 
 _TIGHT = 1e-9
 

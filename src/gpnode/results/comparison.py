@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 import equinox as eqx
 import jax
@@ -11,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from jax import Array
+from scipy.optimize import minimize
 
-from gpnode._threads import one_blas_thread
+from gpnode._config import computing
 from gpnode.errors import ModelError
-from gpnode.inference.stopping.statistics import arviz
+from gpnode.inference.stopping.statistics import mean_ess, smooth_weights
 from gpnode.problem.binding import data_fingerprint
 from gpnode.problem.density import Problem
 from gpnode.problem.factorisation import factorise
@@ -23,7 +24,7 @@ from gpnode.results.posterior import Posterior
 _MOST_DRAWS = 1000
 
 
-@one_blas_thread()
+@computing()
 def pointwise_log_density(posterior: Posterior) -> np.ndarray:
     """Log density (chains, draws, measurements) of each measurement given the others and the parameters.
 
@@ -60,20 +61,131 @@ def _pointwise(problem: Problem, draws: Array) -> Array:
     return jax.lax.map(one, draws)
 
 
-def _with_likelihood(posterior: Posterior) -> Any:
-    values = pointwise_log_density(posterior)
-    # arviz reads the length of the chains off the posterior; which variable it holds does not matter.
-    return arviz().from_dict(posterior={"total": values.sum(axis=2)}, log_likelihood={"measurements": values})
+@dataclass(frozen=True, eq=False)
+class LeaveOneOut:
+    """How well each measurement is predicted from all the others.
+
+    Attributes
+    ----------
+    elpd_loo, se
+        Expected log density of the measurements left out one at a time, summed, and its standard error.
+    p_loo
+        Effective number of parameters.
+    loo_i, pareto_k
+        By measurement: its expected log density, and the shape of the tail of its importance weights.
+    good_k
+        Shapes above this are too large for this number of draws.
+    n_samples
+        Draws the weights are of.
+    """
+
+    elpd_loo: float
+    se: float
+    p_loo: float
+    loo_i: np.ndarray
+    pareto_k: np.ndarray
+    good_k: float
+    n_samples: int
+
+    @property
+    def n_data_points(self) -> int:
+        """Measurements."""
+        return len(self.loo_i)
+
+    @property
+    def warning(self) -> bool:
+        """Whether some measurement's weights cannot be trusted."""
+        return not bool((self.pareto_k <= self.good_k).all())
+
+    def __str__(self) -> str:
+        bad = int((~(self.pareto_k <= self.good_k)).sum())
+        trust = f"Pareto k exceeds {self.good_k:.2f} for {bad} of them" if bad else f"all Pareto k <= {self.good_k:.2f}"
+        return (
+            f"elpd_loo {self.elpd_loo:.2f} (standard error {self.se:.2f}), p_loo {self.p_loo:.2f}; "
+            f"{self.n_samples} draws, {self.n_data_points} measurements, {trust}"
+        )
 
 
-def loo(posterior: Posterior) -> Any:
-    """Expected log density of a measurement left out, by Pareto-smoothed importance sampling (arviz ``ELPDData``)."""
-    return arviz().loo(_with_likelihood(posterior), pointwise=True)
+def loo(posterior: Posterior) -> LeaveOneOut:
+    """Expected log density of a measurement left out, by Pareto-smoothed importance sampling."""
+    return leave_one_out(pointwise_log_density(posterior))
+
+
+def leave_one_out(log_densities: np.ndarray) -> LeaveOneOut:
+    """The same from the measurements' log densities (chains, draws, measurements)."""
+    chains, draws, _ = log_densities.shape
+    size = chains * draws
+    # Draws that repeat each other have a longer tail to look at.
+    relative_ess = mean_ess(log_densities.sum(axis=2)) / size if chains > 1 else 1.0
+    by_measurement = log_densities.reshape(size, -1).T
+    smoothed = [smooth_weights(-values, max(relative_ess, 1.0 / size)) for values in by_measurement]
+    log_weights = np.array([weights for weights, _ in smoothed])
+    elpd = np.logaddexp.reduce(log_weights + by_measurement, axis=1)
+    within = np.logaddexp.reduce(by_measurement, axis=1) - np.log(size)
+    return LeaveOneOut(
+        elpd_loo=float(elpd.sum()),
+        se=_standard_error(elpd),
+        p_loo=float((within - elpd).sum()),
+        loo_i=elpd,
+        pareto_k=np.array([k for _, k in smoothed]),
+        good_k=float(min(1.0 - 1.0 / np.log10(size), 0.7)),
+        n_samples=size,
+    )
 
 
 def compare(posteriors: Mapping[str, Posterior]) -> pd.DataFrame:
-    """Models fitted to the same data, best first, with differences and their standard errors."""
+    """Models fitted to the same data, best first, with differences, their standard errors and stacking weights."""
     fingerprints = {data_fingerprint(p.data) for p in posteriors.values()}
     if len(fingerprints) > 1:
         raise ModelError("these posteriors come from different data and cannot be compared.")
-    return arviz().compare({name: _with_likelihood(p) for name, p in posteriors.items()}, ic="loo")
+    return rank_models({name: loo(posterior) for name, posterior in posteriors.items()})
+
+
+def rank_models(models: Mapping[str, LeaveOneOut]) -> pd.DataFrame:
+    """The table of :func:`compare`; ``elpd_diff`` is how far a model lies behind the best."""
+    if len(models) < 2:
+        raise ModelError("comparing needs two models or more.")
+    names = sorted(models, key=lambda name: -models[name].elpd_loo)
+    weights = stacking_weights(np.stack([models[name].loo_i for name in names], axis=1))
+    best = models[names[0]].loo_i
+    rows = {
+        name: {
+            "rank": rank,
+            "elpd_loo": models[name].elpd_loo,
+            "p_loo": models[name].p_loo,
+            "elpd_diff": models[names[0]].elpd_loo - models[name].elpd_loo,
+            "weight": weights[rank],
+            "se": models[name].se,
+            "dse": _standard_error(best - models[name].loo_i),
+            "warning": models[name].warning,
+        }
+        for rank, name in enumerate(names)
+    }
+    return pd.DataFrame(list(rows.values()), index=names)
+
+
+def stacking_weights(log_densities: np.ndarray) -> np.ndarray:
+    """Weights of models whose mixture predicts measurements best, from log densities (measurements, models)."""
+    densities = np.exp(log_densities - log_densities.max(axis=1, keepdims=True))
+    count = densities.shape[1]
+
+    def score(weights: np.ndarray) -> tuple[float, np.ndarray]:
+        mixture = np.maximum(densities @ weights, np.finfo(float).tiny)
+        return -float(np.log(mixture).sum()), -(densities / mixture[:, None]).sum(axis=0)
+
+    found = minimize(
+        score,
+        np.full(count, 1.0 / count),
+        jac=True,
+        method="SLSQP",
+        bounds=[(0.0, 1.0)] * count,
+        constraints={"type": "eq", "fun": lambda w: w.sum() - 1.0, "jac": np.ones_like},
+        options={"ftol": 1e-10},
+    )
+    weights = np.clip(found.x, 0.0, 1.0)
+    return weights / weights.sum()
+
+
+def _standard_error(values: np.ndarray) -> float:
+    """Standard error of a sum of values taken as independent."""
+    return float(np.sqrt(len(values) * np.var(values)))

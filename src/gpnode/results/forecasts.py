@@ -19,7 +19,7 @@ import xarray as xr
 from jax import Array
 
 from gpnode._aliases import accepts
-from gpnode._threads import one_blas_thread
+from gpnode._config import computing
 from gpnode.errors import ModelError
 from gpnode.inference.sampled import pick_evenly
 from gpnode.model.priors.parameters import Values
@@ -104,7 +104,7 @@ class Forecast:
 
 
 @accepts(trajectory="experiment")
-@one_blas_thread()
+@computing()
 def forecast(
     posterior: Posterior,
     times: Any,

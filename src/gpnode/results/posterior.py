@@ -20,8 +20,6 @@ from gpnode.problem.density import Problem
 from gpnode.results.record import Record
 
 if TYPE_CHECKING:
-    import arviz as az
-
     from gpnode.results.diagnostics.verdict import Verdict
     from gpnode.results.equations.written import Equations
 
@@ -156,8 +154,8 @@ class Posterior:
 
         return equations(self)
 
-    def to_arviz(self) -> az.InferenceData:
-        """The draws, statistics and data as arviz ``InferenceData``."""
+    def to_arviz(self) -> Any:
+        """The draws, statistics and data as arviz ``InferenceData``, or as an xarray ``DataTree`` for arviz 1.x."""
         from gpnode.results.storage import to_arviz
 
         return to_arviz(self)

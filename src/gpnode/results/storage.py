@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,51 +12,56 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from gpnode._files import LARGEST_ARRAYS, cannot_write, make_folder, sync_folder
+from gpnode._files import LARGEST_ARRAYS, cannot_write, make_folder, whole_or_nothing
 from gpnode.data.observations import Observations
 from gpnode.data.scaling import Scaling
 from gpnode.errors import FileFormatError, ModelError
-from gpnode.inference.stopping.statistics import arviz
 from gpnode.model.model import Model
 from gpnode.problem.binding import bind, fingerprint
 from gpnode.problem.density import Problem
 from gpnode.problem.grid import on_nodes
+from gpnode.results._arviz import join_groups
 from gpnode.results.posterior import Posterior
 from gpnode.results.record import Record
 
+_GROUPS = ("posterior", "sample_stats", "observed_data", "unconstrained_posterior")
 _STAT_NAMES = {"accept_prob": "acceptance_rate", "log_density": "lp", "num_steps": "n_steps"}  # arviz's names
 
 
 def to_arviz(posterior: Posterior) -> Any:
-    """``InferenceData`` with groups posterior, sample_stats, observed_data and unconstrained_posterior."""
+    """Groups posterior, sample_stats, observed_data and unconstrained_posterior, for the arviz that is installed."""
+    return join_groups(_groups(posterior))
+
+
+def _groups(posterior: Posterior) -> dict[str, xr.Dataset]:
     raw = xr.Dataset({"unconstrained": (("chain", "draw", "position"), posterior.unconstrained)})
     if posterior.problem is not None:
         raw["nodes"] = (("experiment", "node"), np.asarray(posterior.problem.nodes))
-    draws = posterior.draws.assign_attrs(gpnode=posterior.record.to_json())
-    return arviz().InferenceData(
-        posterior=draws,
-        sample_stats=posterior.stats.rename({k: v for k, v in _STAT_NAMES.items() if k in posterior.stats}),
-        observed_data=_data_to_dataset(posterior.data),
-        unconstrained_posterior=raw,
-        warn_on_custom_groups=False,
-    )
+    return {
+        "posterior": posterior.draws.assign_attrs(gpnode=posterior.record.to_json()),
+        "sample_stats": posterior.stats.rename({k: v for k, v in _STAT_NAMES.items() if k in posterior.stats}),
+        "observed_data": _data_to_dataset(posterior.data),
+        "unconstrained_posterior": raw,
+    }
 
 
 def save(posterior: Posterior, path: Any) -> None:
-    """Write beside the target, flush to disk, then rename, so that no half-written file is ever seen."""
+    """Write each group of arviz's layout into one NetCDF file, all or nothing."""
     target = Path(path)
     make_folder(target.parent)
-    aside = target.with_name(f".{target.name}.part")
     try:
-        to_arviz(posterior).to_netcdf(aside)
-        with open(aside, "rb") as written:
-            os.fsync(written.fileno())
-        os.replace(aside, target)
-        sync_folder(target.parent)
-    except (OSError, RuntimeError) as error:  # RuntimeError is what HDF5 makes of a full disk when it closes a file
+        with whole_or_nothing(target) as aside:
+            for name, group in _groups(posterior).items():
+                numbers = [key for key, values in group.variables.items() if values.dtype.kind in "biufc"]
+                group.to_netcdf(
+                    aside,
+                    mode="a" if aside.exists() else "w",
+                    group=name,
+                    engine="h5netcdf",
+                    encoding={key: {"zlib": True} for key in numbers},
+                )
+    except RuntimeError as error:  # what HDF5 makes of a full disk when it closes a file
         raise cannot_write(target, error) from error
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def load(path: Any, model: Model | None = None) -> Posterior:
@@ -82,18 +87,20 @@ def _read_groups(path: Path) -> dict[str, xr.Dataset]:
     if not path.exists():
         raise FileFormatError(f"there is no file {path}.")
     try:
-        idata = arviz().from_netcdf(path)
-        wanted = ("posterior", "sample_stats", "observed_data", "unconstrained_posterior")
-        declared = sum(idata[name].nbytes for name in wanted)
-        if declared > LARGEST_ARRAYS:  # a small file can declare any size, and would get the memory for it
-            raise ValueError(f"it declares {declared} bytes, and at most {LARGEST_ARRAYS} are read")
-        groups = {name: idata[name].load() for name in wanted}
-        idata.close()
+        with ExitStack() as stack:
+            groups = {name: stack.enter_context(_open(path, name)) for name in _GROUPS}
+            declared = sum(group.nbytes for group in groups.values())
+            if declared > LARGEST_ARRAYS:  # a small file can declare any size, and would get the memory for it
+                raise ValueError(f"it declares {declared} bytes, and at most {LARGEST_ARRAYS} are read")
+            return {name: group.load() for name, group in groups.items()}
     except (OSError, KeyError, ValueError, AttributeError, RuntimeError) as error:
         raise FileFormatError(
             f"{path} is not a gpnode posterior, or is damaged ({error}). Use a file written by Posterior.save."
         ) from error
-    return groups
+
+
+def _open(path: Path, group: str) -> xr.Dataset:
+    return xr.open_dataset(path, group=group, engine="h5netcdf")
 
 
 def _read_record(draws: xr.Dataset, path: Any) -> Record:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.integrate import odeint
 
-from gpnode._threads import one_blas_thread
+from gpnode._config import computing
 from gpnode.studies import predator_prey as problem
 
 THRESHOLDS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)
@@ -125,7 +125,7 @@ def path(coefficients: np.ndarray, times: np.ndarray, tolerance: float = 1e-8) -
     return found
 
 
-@one_blas_thread()
+@computing()
 def run(seed: int, times: np.ndarray) -> list[dict[str, object]]:
     """Every case and variant: coefficients, and the error of the path over ``times`` against the truth.
 

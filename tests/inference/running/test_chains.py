@@ -42,7 +42,7 @@ class Inline(Executor):
 
 
 def test_bits_do_not_depend_on_chunks_or_executor(start):
-    def run(executor=None, chunking=Chunking()):
+    def run(executor=None, chunking=SETTINGS.chunking):
         chains, settings = chains_of(start), dataclasses.replace(SETTINGS, chunking=chunking)
         run_chains(start.problem, chains, settings, SETTINGS.warmup + SETTINGS.draws, lambda c: None, executor)
         return [c.trace.read() for c in chains]

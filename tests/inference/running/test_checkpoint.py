@@ -6,7 +6,6 @@ import errno
 import os
 from concurrent.futures import Executor, Future
 from contextlib import suppress
-from importlib import import_module
 
 import jax
 import numpy as np

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 import gpnode as gn
-from gpnode.problem.grid import with_steps
 from gpnode.inference.maximum import Maximum
 from gpnode.inference.running.chains import Chain, run_chains, start_chains
 from gpnode.inference.starting.ladder import find_start
-from gpnode.inference.starting.start import disperse
 from gpnode.inference.starting.pilots import Pilots, Place, _by_place, pinned, run_pilots
 from gpnode.inference.starting.search import Candidate
 from gpnode.inference.starting.settings import Piloting
+from gpnode.inference.starting.start import disperse
 from gpnode.problem.evaluation import log_density
+from gpnode.problem.grid import with_steps
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,10 @@ import dataclasses
 
 import numpy as np
 import pytest
-
-from gpnode.results.record import Accuracy
 import xarray as xr
 
 from gpnode.inference.stopping.statistics import bulk_ess, pareto_k, rank_rhat
+from gpnode.results.record import Accuracy
 from support.draws import visits
 
 
@@ -79,7 +78,9 @@ def test_interrupted_runs_and_coarse_solvers_fail(posterior, good):
     assert failed(stopped) == {"run complete"}
     for shift in (0.2, np.nan):
         coarse = Accuracy(largest_error=9.0, largest_shift=shift, draws=100)
-        assert failed(dataclasses.replace(base, record=dataclasses.replace(base.record, accuracy=coarse))) == {"solver accurate"}
+        assert failed(dataclasses.replace(base, record=dataclasses.replace(base.record, accuracy=coarse))) == {
+            "solver accurate"
+        }
 
 
 def test_modes_that_chains_never_leave_are_judged_each_by_itself(posterior):

@@ -16,8 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from gpnode._config import compiled_for_few_calls
-from gpnode._threads import one_blas_thread
+from gpnode._config import compiled_for_few_calls, computing
 from gpnode.inference.running.executors import ExecutorChoice, Task, Workers, work_off
 from gpnode.inference.running.traces import MemoryTrace, Trace, as_rows
 from gpnode.inference.running.transport import Sendable
@@ -122,7 +121,7 @@ def run_chains(
     def fail(chain: Chain, error: Exception) -> None:
         raise error
 
-    with one_blas_thread(), Workers(executor, len(chains)) as workers:
+    with computing(), Workers(executor, len(chains)) as workers:
         first = [task for task in map(next_chunk, chains) if task is not None]
         work_off(workers, first, absorb, fail, lambda: on_progress(chains))
 
@@ -136,7 +135,7 @@ def run_chunk(
     """
     problem, sampler = sendable.content
     begun = time.perf_counter()
-    with one_blas_thread():
+    with computing():
         state, kept = jax.block_until_ready(chunk(problem, whitening, state, jnp.asarray(count), sampler, room))
     rows = as_rows(jax.tree.map(lambda a: np.asarray(a)[:count], kept))
     return state, rows, time.perf_counter() - begun

@@ -1,4 +1,8 @@
-"""Convergence statistics on plain arrays, through arviz. NaN never passes for converged."""
+"""Convergence statistics on plain arrays. NaN never passes for converged.
+
+R-hat, effective sample sizes and autocorrelations are those of arviz-stats' array functions, which are the same below
+arviz 0.23 and 1.x. Pareto smoothing is our own: theirs scores weights too far apart for ``exp`` as harmless.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +17,6 @@ ESS_LIMIT = 400
 """Fewer effective draws than this are not enough, in the bulk or in the tails."""
 
 
-def arviz() -> Any:
-    """The library, loaded when first asked for: that takes a second or two."""
-    with warnings.catch_warnings():
-        # It announces its next major version; our bounds in pyproject.toml already decide.
-        warnings.simplefilter("ignore", FutureWarning)
-        import arviz
-
-        return arviz
-
-
 def rank_rhat(draws: np.ndarray) -> float:
     """Rank-normalised split R-hat of draws (chains, draws); infinite if it cannot be computed."""
     return _finite_or(np.inf, _quiet("rhat", draws, method="rank") if draws.shape[0] > 1 else np.nan)
@@ -30,12 +24,14 @@ def rank_rhat(draws: np.ndarray) -> float:
 
 def bulk_ess(draws: np.ndarray) -> float:
     """Effective sample size of the bulk; zero if it cannot be computed or the draws are constant."""
-    return 0.0 if np.ptp(draws) == 0 else _finite_or(0.0, _quiet("ess", draws, method="bulk"))
+    return 0.0 if draws.min() == draws.max() else _finite_or(0.0, _quiet("ess", draws, method="bulk"))
 
 
 def tail_ess(draws: np.ndarray) -> float:
     """Effective sample size of the 5 % and 95 % quantiles."""
-    return 0.0 if np.ptp(draws) == 0 else _finite_or(0.0, _quiet("ess", draws, method="tail"))
+    return (
+        0.0 if draws.min() == draws.max() else _finite_or(0.0, _quiet("ess", draws, method="tail", prob=(0.05, 0.95)))
+    )
 
 
 def agree(draws: np.ndarray) -> bool:
@@ -91,6 +87,11 @@ def geweke(draws: np.ndarray, first: float = 0.1, last: float = 0.5, pieces: int
     return np.array(scores)
 
 
+def mean_ess(draws: np.ndarray) -> float:
+    """Effective sample size of the mean of draws (chains, draws); zero if it cannot be computed."""
+    return _finite_or(0.0, _quiet("ess", draws, method="mean"))
+
+
 def e_bfmi(energy: np.ndarray) -> float:
     """Smallest energy fraction of missing information over chains (chains, draws): below 0.3 is too small."""
     moved = np.mean(np.diff(energy, axis=1) ** 2, axis=1)
@@ -103,15 +104,55 @@ def pareto_k(log_weights: np.ndarray) -> float:
         return np.inf
     if np.ptp(log_weights) < 1e-12:
         return -np.inf
-    _, k = _quiet("psislw", log_weights)
-    return _finite_or(np.inf, k)
+    return smooth_weights(log_weights)[1]
+
+
+def smooth_weights(log_weights: np.ndarray, relative_ess: float = 1.0) -> tuple[np.ndarray, float]:
+    """Normalised log weights whose largest were Pareto-smoothed, and the shape of their tail.
+
+    The tail is what exceeds the largest weight of the rest (Vehtari et al., Pareto smoothed importance sampling). With
+    fewer than five such weights, or weights too small beside the largest to be numbers, the shape is infinite.
+    """
+    smoothed: np.ndarray = log_weights - np.max(log_weights)
+    size = smoothed.size
+    longest = int(np.ceil(min(size / 5.0, 3.0 * np.sqrt(size / relative_ess))))
+    cutoff = max(np.sort(smoothed)[-longest - 1], np.log(np.finfo(float).tiny))
+    tail = np.flatnonzero(smoothed > cutoff)
+    shape = np.inf
+    if tail.size > 4:
+        tail = tail[np.argsort(smoothed[tail])]
+        with np.errstate(all="ignore"):  # a fit that fails has the shape NaN
+            shape, scale = _fit_generalised_pareto(np.exp(smoothed[tail]) - np.exp(cutoff))
+            shape = _finite_or(np.inf, shape)
+            if np.isfinite(shape):
+                survival = 1.0 - (np.arange(tail.size) + 0.5) / tail.size
+                excess = np.expm1(-shape * np.log(survival)) / shape if shape else -np.log(survival)
+                smoothed[tail] = np.minimum(np.log(scale * excess + np.exp(cutoff)), 0.0)
+    return smoothed - np.logaddexp.reduce(smoothed), shape
+
+
+def _fit_generalised_pareto(excess: np.ndarray) -> tuple[float, float]:
+    """Shape and scale of sorted excesses (Zhang and Stephens 2009), the shape drawn a little towards one half."""
+    size = excess.size
+    count = 30 + int(np.sqrt(size))
+    quartile = excess[int(size / 4 + 0.5) - 1]
+    rates = 1.0 / excess[-1] + (1.0 - np.sqrt(count / (np.arange(count) + 0.5))) / (3.0 * quartile)
+    shapes = np.log1p(-rates[:, None] * excess).mean(axis=1)
+    profile = size * (np.log(-rates / shapes) - shapes - 1.0)
+    weights = np.exp(profile - np.logaddexp.reduce(profile))
+    weights = np.where(weights < 10 * np.finfo(float).eps, 0.0, weights)
+    rate = (weights * rates).sum() / weights.sum()
+    shape = np.log1p(-rate * excess).mean()
+    return (size * shape + 5.0) / (size + 10.0), -shape / rate
 
 
 def _quiet(name: str, *args: Any, **kwargs: Any) -> Any:
-    """Call a function of arviz."""
+    """Call an array function of arviz-stats, which is loaded when first used: that takes a second."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return getattr(arviz(), name)(*args, **kwargs)
+        from arviz_stats.base import array_stats
+
+        return getattr(array_stats, name)(*args, **kwargs)
 
 
 def _finite_or(default: float, value: object) -> float:

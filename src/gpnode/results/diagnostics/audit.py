@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from gpnode._config import compiled_for_few_calls
-from gpnode._threads import one_blas_thread
+from gpnode._config import compiled_for_few_calls, computing
 from gpnode.inference.sampled import pick_evenly
 from gpnode.problem.density import Problem
 from gpnode.problem.factorisation import factorise
@@ -34,7 +33,7 @@ class Shares:
     noise: float
 
 
-@one_blas_thread()
+@computing()
 def process_shares(posterior: Posterior) -> dict[str, Shares]:
     """How much of each measured variable the equations explain, and how much the Gaussian process absorbs."""
     problem = posterior.problem

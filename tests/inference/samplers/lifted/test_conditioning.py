@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import gpnode as gn
-from gpnode.problem.grid import with_steps
 from gpnode.inference.samplers.lifted import moves
 from gpnode.inference.samplers.lifted.conditioning import path_given_hyper, whiteners_of
+from gpnode.problem.grid import with_steps
 
 
 def saturating() -> tuple[gn.Model, gn.Observations]:

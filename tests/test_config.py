@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpnode._threads import one_blas_thread
+from gpnode._config import computing
 
 
 def test_one_thread_for_linear_algebra_while_anyone_asks():
@@ -12,8 +12,8 @@ def test_one_thread_for_linear_algebra_while_anyone_asks():
         return {p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"}
 
     before = counts()
-    with one_blas_thread():
-        with one_blas_thread():
+    with computing():
+        with computing():
             pass
         assert counts() == {1}
     assert counts() == before
