@@ -39,6 +39,7 @@ lint: $(READY)
 	$(BIN)/ruff check src tests benchmarks docs
 	$(BIN)/ruff format --check src tests benchmarks docs
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 # Byte code is made by all processors at once, which pip cannot do, and not of other projects' tests.
 $(READY): pyproject.toml constraints.txt

@@ -18,9 +18,9 @@ def data() -> gn.Observations:
 
 @pytest.fixture(scope="session")
 def start(data) -> Start:
-    return find_start(gn.bind(decay_model(), data), jax.random.key(0), lambda what: None)
+    return find_start(gn.bind(decay_model(), data), jax.random.key(0), gn.Laplace(), lambda what: None)
 
 
 @pytest.fixture(scope="session")
 def running_apart() -> Start:
-    return find_start(gn.bind(*on_the_edge()), jax.random.key(0), lambda stage: None)
+    return find_start(gn.bind(*on_the_edge()), jax.random.key(0), gn.Laplace(), lambda stage: None)
