@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 
 import gpnode as gn
+from gpnode.results.diagnostics.verdict import Check
 from support.markup import NAME, Structure
 
 
@@ -29,7 +30,7 @@ def test_notebook_of_a_posterior_begins_with_the_verdict(hostile):
     assert text.startswith(verdict.headline)
     for name in hostile.summary().index:
         assert name in text
-    failed = dataclasses.replace(verdict, checks=(*verdict.checks, gn.diagnostics.Check("it", False, "is", "do so")))
+    failed = dataclasses.replace(verdict, checks=(*verdict.checks, Check("it", False, "is", "do so")))
     assert "do so" in Structure(failed._repr_html_()).text
     assert "FAIL" in Structure(failed._repr_html_()).text
 

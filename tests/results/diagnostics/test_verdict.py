@@ -121,7 +121,7 @@ def test_places_that_chains_had_to_leave_are_no_modes(posterior):
     found = with_draws(posterior, values)  # they were as well off there
     assert found.visits.count == 2
     assert "one mode" in failed(found)
-    assert "not climbed" in found.diagnose().headline
+    assert "not settled" in found.diagnose().headline
 
 
 def test_a_lifted_chain_that_hardly_moves_fails(posterior, good):
