@@ -63,15 +63,15 @@ _undo = ExitStack()
 def computing() -> Iterator[None]:
     """Keep compiled code between runs, and linear algebra on one thread, while anyone in this process computes.
 
-    A second thread would only wait, at full speed, for the next small matrix: with two, a forecast has been seen to
-    take forty times as long. Also a decorator.
+    A second thread would only wait, at full speed, for the next small matrix, and slow the first down many times over.
+    Also a decorator.
     """
     global _computing, _undo
     with _lock:
         if _computing == 0:
             with ExitStack() as stack:
                 stack.enter_context(_one_blas_thread())
-                stack.enter_context(_own_compilation_cache())
+                stack.enter_context(_compilation_cache())
                 _undo = stack.pop_all()
         _computing += 1
     try:
@@ -92,7 +92,7 @@ def _one_blas_thread() -> Iterator[None]:
 
 
 @contextmanager
-def _own_compilation_cache() -> Iterator[None]:
+def _compilation_cache() -> Iterator[None]:
     directory = cache_directory() if _setting("jax_compilation_cache_dir") is None else None
     if directory is None:
         yield

@@ -6,7 +6,7 @@ import platform
 from importlib.metadata import version
 
 
-def versions() -> dict[str, str]:
-    """By name."""
+def installed_versions() -> dict[str, str]:
+    """Versions by name."""
     names = ("gpnode", "jax", "numpyro", "diffrax", "numpy")
     return {"python": platform.python_version()} | {name: version(name) for name in names}

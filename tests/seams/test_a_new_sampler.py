@@ -76,8 +76,6 @@ def test_a_stopped_run_goes_on_with_the_same_bits(tmp_path):
     method = Metropolis(draws=40, warmup=20, chains=2)
     shorter = dataclasses.replace(method, draws=25)
     gn.fit(decay_model(), decay_data(), method=shorter, checkpoint=tmp_path, progress=False)
-        decay_model(), decay_data(), method=dataclasses.replace(method, draws=25), checkpoint=tmp_path, progress=False
-    )
     assert gn.open_checkpoint(tmp_path, decay_model(), decay_data()).record.method == "metropolis"
     resumed = gn.fit(decay_model(), decay_data(), method=method, checkpoint=tmp_path, progress=False)
     whole = gn.fit(decay_model(), decay_data(), method=method, progress=False)

@@ -11,4 +11,4 @@ from gpnode.tracing import formulas as symbolic
 
 def test_functions_without_a_formula_are_refused_by_name():
     with pytest.raises(symbolic.NoExpression):
-        symbolic.formulas(lambda x: [jnp.sort(jnp.stack([x, 1.0]))[0]], [sympy.Symbol("x")])
+        symbolic.write_formulas(lambda x: [jnp.sort(jnp.stack([x, 1.0]))[0]], [sympy.Symbol("x")])

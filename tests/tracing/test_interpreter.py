@@ -12,7 +12,7 @@ import pytest
 import sympy
 
 from gpnode.solvers import unsupported
-from gpnode.tracing.formulas import formulas, number
+from gpnode.tracing.formulas import number, write_formulas
 from gpnode.tracing.interpreter import Unsupported
 
 X, Y = sympy.symbols("x y", real=True)
@@ -29,24 +29,24 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_formulas_have_the_values_of_the_function(name):
-    found = formulas(FUNCTIONS[name], [X, Y])
+    found = write_formulas(FUNCTIONS[name], [X, Y])
     for x, y in [(0.3, 0.7), (1.2, -0.4)]:
         values = [float(formula.subs({X: x, Y: y})) for formula in found]
         assert np.allclose(values, FUNCTIONS[name](jnp.asarray(x), jnp.asarray(y)), rtol=1e-12)
 
 
 def test_choices_become_piecewise_and_numbers_stay_exact():
-    case, root = formulas(lambda x: [jnp.where(x > 1.0, 2.0 * x, 0.0), jnp.sqrt(2.0) * x], [X])
+    case, root = write_formulas(lambda x: [jnp.where(x > 1.0, 2.0 * x, 0.0), jnp.sqrt(2.0) * x], [X])
     assert case == sympy.Piecewise((2 * X, X > 1), (0, True))
     assert root == sympy.sqrt(2) * X
-    assert formulas(lambda x, k: [k * x], [X, number(3.0)]) == [3 * X]
+    assert write_formulas(lambda x, k: [k * x], [X, number(3.0)]) == [3 * X]
 
 
 def test_what_has_no_formula_is_refused_with_the_reason():
     with pytest.raises(Unsupported, match="returns an array"):
-        formulas(lambda x: [jnp.stack([x, x])], [X])
+        write_formulas(lambda x: [jnp.stack([x, x])], [X])
     with pytest.raises(Unsupported, match="index that depends on the state"):
-        formulas(lambda x, y: [jnp.stack([x, y])[(x > 0.0).astype(int)]], [X, Y])
+        write_formulas(lambda x, y: [jnp.stack([x, y])[(x > 0.0).astype(int)]], [X, Y])
 
 
 def test_numbers_cut_to_integers_are_refused():

@@ -20,17 +20,17 @@ _ROUNDS, _WORK_A_ROUND, _SET_UP = 2900, 45.0, 30.0  # of the default sampler; gr
 
 def add_commands(commands: Any) -> None:
     """Add ``check``."""
-    found = add_command(
+    parser = add_command(
         commands,
         "check",
         "look at data and problem before sampling",
         "gpnode check lynx-hare/problem.toml -o lynx-hare/check",
         _check,
     )
-    add_problem_arguments(found)
-    found.add_argument("-o", "--output", type=Path, help="directory for a picture of the data and the first fit")
-    found.add_argument("--seed", type=int, default=0, help="seed of the search")
-    found.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    add_problem_arguments(parser)
+    parser.add_argument("-o", "--output", type=Path, help="directory for a picture of the data and the first fit")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the search")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -64,10 +64,10 @@ def data_remarks(data: Observations) -> list[str]:
         steps = np.diff(s.times)
         for i in np.flatnonzero(steps > 4.0 * np.median(steps)) if steps.size > 2 else ():
             remarks.append(f"{name} has a gap from {s.times[i]:g} to {s.times[i + 1]:g}.")
-        spread, level = float(np.std(s.values)), float(np.abs(s.values).max())
-        if spread < 1e-3 * level:
-            remarks.append(f"{name} hardly changes: its spread is {spread:.2g} around {level:.3g}.")
-        if spread > 0 and np.mean(np.diff(s.values) == 0) > 0.3:
+        std, level = float(np.std(s.values)), float(np.abs(s.values).max())
+        if std < 1e-3 * level:
+            remarks.append(f"{name} hardly changes: its std is {std:.2g} around {level:.3g}.")
+        if std > 0 and np.mean(np.diff(s.values) == 0) > 0.3:
             remarks.append(f"{name} often repeats the value before: was it rounded or filled in?")
     levels = {v: float(np.abs(data.values_of(v)).max()) for v in data.variables}
     if len(levels) > 1 and max(levels.values()) > 1e4 * min(levels.values()):

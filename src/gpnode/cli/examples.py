@@ -73,15 +73,15 @@ EXAMPLES = {"lynx-hare": _lynx_hare, "algae": _algae}
 
 def add_commands(commands: Any) -> None:
     """Add ``example``."""
-    found = add_command(
+    parser = add_command(
         commands,
         "example",
         "write a ready problem with its data to start from",
         "gpnode example lynx-hare -o lynx-hare",
         _write,
     )
-    found.add_argument("name", choices=sorted(EXAMPLES), help="lynx-hare: known equations; algae: a dictionary")
-    found.add_argument("-o", "--output", type=Path, required=True, help="directory to write into")
+    parser.add_argument("name", choices=sorted(EXAMPLES), help="lynx-hare: known equations; algae: a dictionary")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="directory to write into")
 
 
 def _write(options: argparse.Namespace) -> int:

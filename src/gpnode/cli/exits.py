@@ -39,12 +39,12 @@ def add_command(
     commands: Any, name: str, what: str, example: str, run: Callable[[argparse.Namespace], int]
 ) -> argparse.ArgumentParser:
     """A subcommand with one line of help, an example, and the function that runs it."""
-    found: argparse.ArgumentParser = commands.add_parser(
+    parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=what,
         description=f"{what[0].upper()}{what[1:]}.",
         epilog=f"example: {example}\n{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    found.set_defaults(execute=run)
-    return found
+    parser.set_defaults(execute=run)
+    return parser

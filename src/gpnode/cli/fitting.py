@@ -72,8 +72,8 @@ def problem_of(options: argparse.Namespace) -> ProblemFile:
     """The problem the arguments describe."""
     format = format_of(options.problem)
     if format is not None:
-        given = (options.time, options.time_unit, options.equation, options.degree)
-        if any(value is not None for value in given) or options.prior or options.log or options.no_gp:
+        table_options = (options.time, options.time_unit, options.equation, options.degree)
+        if any(value is not None for value in table_options) or options.prior or options.log or options.no_gp:
             raise ModelError("a problem file says everything itself; give options only with a CSV file.")
         return format.read(options.problem)
     content: dict[str, Any] = {"data": {"file": options.problem.name}, "model": {}}

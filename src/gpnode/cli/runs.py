@@ -105,7 +105,7 @@ def _forecast(options: argparse.Namespace) -> int:
     initial = dict(pair(text, "--initial") for text in options.initial) or None
     if initial and not all(isinstance(v, float) for v in initial.values()):
         raise ModelError("--initial takes numbers, such as hare=20.")
-    found = forecast(
+    ahead = forecast(
         posterior,
         np.linspace(start, options.until, options.points),
         initial=initial,
@@ -113,14 +113,14 @@ def _forecast(options: argparse.Namespace) -> int:
         noise=options.noise,
         seed=options.seed,
     )
-    table = pd.DataFrame(found.table(options.interval)).to_csv(index=False, float_format="%.6g")
+    table = pd.DataFrame(ahead.table(options.interval)).to_csv(index=False, float_format="%.6g")
     if options.output is None:
         print(table, end="")
     else:
         write_text(options.output, table)
         print(f"written: {options.output}")
-    if found.failures:
-        print(f"{found.failures} draws could not be solved and were left out")
+    if ahead.failures:
+        print(f"{ahead.failures} draws could not be solved and were left out")
     return OK
 
 
@@ -146,8 +146,8 @@ def _compare(options: argparse.Namespace) -> int:
 
     if len(options.runs) < 2:
         raise ModelError("give at least two fits to compare.")
-    found = compare({str(run): load_run(run)[0] for run in options.runs})
-    print(found[["rank", "elpd_loo", "elpd_diff", "dse", "weight", "warning"]].to_string(float_format="%.3g"))
+    ranking = compare({str(run): load_run(run)[0] for run in options.runs})
+    print(ranking[["rank", "elpd_loo", "elpd_diff", "dse", "weight", "warning"]].to_string(float_format="%.3g"))
     return OK
 
 

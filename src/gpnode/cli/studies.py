@@ -20,13 +20,13 @@ def add_commands(commands: Any) -> None:
     names = study.add_subparsers(title="studies", required=True, metavar="NAME")
 
     def add(name: str, what: str, more: str = "") -> argparse.ArgumentParser:
-        found = add_command(
+        parser = add_command(
             names, name, what, f"gpnode study {name} {more}-o {name}-output", lambda options: _run(name, options)
         )
-        found.add_argument("-o", "--output", type=Path, default=Path(f"{name}-output"), help="directory for results")
-        found.add_argument("--seed", type=int, default=0, help="seed of data and chains")
-        found.add_argument("-q", "--quiet", action="store_true", help="no progress")
-        return found
+        parser.add_argument("-o", "--output", type=Path, default=Path(f"{name}-output"), help="directory for results")
+        parser.add_argument("--seed", type=int, default=0, help="seed of data and chains")
+        parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+        return parser
 
     prey = add("predator-prey", "two species, a 14-term dictionary, and the comparison with SINDy")
     cells = add("glycolysis", "seven states, three observed, fifteen unknowns")
@@ -68,5 +68,5 @@ def _study(name: str, options: argparse.Namespace) -> bool:
         return bool(glycolysis.run(options.output, seeds=options.seeds, **common)["summary"]["all_converged"])
     chosen = {"leak_free": options.leak_free, "process": options.process, "draws": options.draws}
     gap = tuple(options.gap or human_motion.MISSING)
-    found = human_motion.run(options.output, options.amc, options.case, gap=gap, **chosen, **common)
-    return bool(found["convergence"]["converged"])
+    figures = human_motion.run(options.output, options.amc, options.case, gap=gap, **chosen, **common)
+    return bool(figures["convergence"]["converged"])

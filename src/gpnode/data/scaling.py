@@ -2,7 +2,7 @@
 
 Inside, each state is divided by its largest magnitude, Gaussian-process inputs are times on
 [0, 1], and the ODE runs in the data's own characteristic time (how long a state takes to
-move by its own spread). In these units coefficients of a dictionary are of order one, so
+move by its own standard deviation). In these units coefficients of a dictionary are of order one, so
 that one prior suits them all. Users never see them.
 """
 

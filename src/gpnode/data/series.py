@@ -112,22 +112,22 @@ def start_times(
     series: tuple[Series, ...], start: Any, origin: pd.Timestamp | None, time_unit: str | None
 ) -> dict[str, float]:
     """Start of each experiment, in the unit of its times; dates are allowed where times are dates."""
-    given = {str(k): v for k, v in start.items()} if isinstance(start, Mapping) else None
+    by_experiment = {str(k): v for k, v in start.items()} if isinstance(start, Mapping) else None
     starts = {}
     for experiment in dict.fromkeys(s.experiment for s in series):
         first = min(float(s.times[0]) for s in series if s.experiment == experiment)
-        own = start if given is None else given.get(experiment)
-        if own is None:
+        chosen = start if by_experiment is None else by_experiment.get(experiment)
+        if chosen is None:
             starts[experiment] = first
             continue
-        (time,) = elapsed_times([own], "start", origin, time_unit)
+        (time,) = elapsed_times([chosen], "start", origin, time_unit)
         if not np.isfinite(time) or time > first:
             raise DataError(
-                f"start of experiment {experiment!r} is {own}, but its first measurement is at {first:g}. "
+                f"start of experiment {experiment!r} is {chosen}, but its first measurement is at {first:g}. "
                 "Choose a start at or before the first measurement, or drop the earlier rows."
             )
         starts[experiment] = float(time)
-    for name in given or {}:
+    for name in by_experiment or {}:
         if name not in starts:
             raise DataError(f"start names an unknown experiment {name!r}; the data have {', '.join(starts)}.")
     return starts

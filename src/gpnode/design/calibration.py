@@ -82,12 +82,12 @@ class Calibration:
 
     def p_values(self) -> dict[str, float]:
         """For each number, the chance of ranks at least as uneven as these if all is well (chi-squared)."""
-        found = {}
+        p_values = {}
         for name in self.ranks:
             counts = self.histogram(name)
             excess = float(((counts - counts.mean()) ** 2).sum() / counts.mean())
-            found[name] = float(gammaincc(0.5 * (self.bins - 1), 0.5 * excess))
-        return found
+            p_values[name] = float(gammaincc(0.5 * (self.bins - 1), 0.5 * excess))
+        return p_values
 
     def coverage(self, probability: float = BAND) -> dict[str, float]:
         """Part of fits whose central interval of about this probability holds the truth, by number."""
@@ -112,8 +112,8 @@ class Calibration:
 
     @property
     def calibrated(self) -> bool:
-        enough = len(self.errors) <= _MOST_FAILED * (self.fits + len(self.errors))
-        return enough and not self.uneven and not self.off_bands and self.slow <= _MOST_SLOW * self.fits
+        few_failed = len(self.errors) <= _MOST_FAILED * (self.fits + len(self.errors))
+        return few_failed and not self.uneven and not self.off_bands and self.slow <= _MOST_SLOW * self.fits
 
     def _lines(self) -> Iterator[str]:
         yield (

@@ -1,4 +1,4 @@
-"""Worlds drawn from a model: parameters from the prior, paths, Gaussian process, noise, measurements.
+"""Experiments drawn from a model: parameters from the prior, paths, Gaussian process, noise, measurements.
 
 Units inside gpnode come from the data: a state is measured by its largest value, time by how fast the data move,
 and priors of noise, Gaussian process and dictionary coefficients are in these units. A model alone is therefore no
@@ -109,11 +109,11 @@ def _simulation(problem: Problem, data: Observations, drawn: _Drawn) -> Simulati
     """A simulation with its measurements, or None if there is none with these parameters."""
     if drawn.status != Status.OK or not all(np.isfinite(m).all() for m in drawn.measured):
         return None
-    runs: dict[str, dict[str, Any]] = {name: {} for name in data.experiments}
+    by_experiment: dict[str, dict[str, Any]] = {name: {} for name in data.experiments}
     for series, values in zip(data.series, drawn.measured, strict=True):
-        runs[series.experiment][series.variable] = (series.times, values)
+        by_experiment[series.experiment][series.variable] = (series.times, values)
     try:
-        observed = Observations.from_experiments(runs, start=dict(data.start))
+        observed = Observations.from_experiments(by_experiment, start=dict(data.start))
     except DataError:  # all values equal to rounding, say
         return None
     return Simulation(dict(drawn.truth), observed.with_time_unit(data.time_unit), drawn.states, drawn.unconstrained)
@@ -139,19 +139,19 @@ def _draw_one(problem: Problem, key: Array, new_times: Array) -> _Drawn:
     for i, block in enumerate(problem.measured):
         observable = problem.observables[block.observable]
         transform = observable.transform
-        own = solved[block.experiment].xs[block.rows, observable.state]
+        at_data = solved[block.experiment].xs[block.rows, observable.state]
         later = states[:, observable.state] if block.experiment == 0 else jnp.zeros(0)
-        status = jnp.where(jnp.all(transform.inside(own)), status, Status.OUTSIDE_DOMAIN)
+        status = jnp.where(jnp.all(transform.inside(at_data)), status, Status.OUTSIDE_DOMAIN)
         signal_key, noise_key = jax.random.split(jax.random.fold_in(process_key, i))
-        process = jnp.zeros(own.size + later.size)
+        process = jnp.zeros(at_data.size + later.size)
         if observable.kernel is not None:
             times = jnp.concatenate([block.gp_times, problem.scaling.gp_time(new_times)[: later.size]])
             process = _draw_process(signal_key, observable.signal_cov(values, times, times))
-        noise = jnp.sqrt(observable.noise_var(values)) * jax.random.normal(noise_key, own.shape)
-        level = transform.forward(own) + process[: own.size] + noise
+        noise = jnp.sqrt(observable.noise_var(values)) * jax.random.normal(noise_key, at_data.shape)
+        level = transform.forward(at_data) + process[: at_data.size] + noise
         measured.append(transform.backward(level) * scale[observable.state])
         if block.experiment == 0:
-            moved = transform.backward(transform.forward(later) + process[own.size :])
+            moved = transform.backward(transform.forward(later) + process[at_data.size :])
             states = states.at[:, observable.state].set(jnp.where(transform.inside(later), moved, jnp.nan))
     return _Drawn(unconstrained, problem.report(unconstrained), measured, states * scale, status)
 
@@ -161,8 +161,8 @@ def _states_at(problem: Problem, solve: Callable[[Array], Solution], new_times: 
     nodes = problem.nodes[0]
     everything = jnp.concatenate([nodes, problem.scaling.solver_time(new_times)])
     order = jnp.argsort(everything)
-    found = solve(everything[order])
-    return jnp.where(found.status == Status.OK, found.xs[jnp.argsort(order)][nodes.size :], jnp.nan)
+    solution = solve(everything[order])
+    return jnp.where(solution.status == Status.OK, solution.xs[jnp.argsort(order)][nodes.size :], jnp.nan)
 
 
 def _draw_process(key: Array, cov: Array) -> Array:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from gpnode._versions import versions
+from gpnode._versions import installed_versions
 from gpnode.data.observations import Observations
 from gpnode.inference.sampled import Sampled, pick_evenly
 from gpnode.inference.samplers.base import Method
@@ -42,7 +42,7 @@ def assemble(
         accuracy=_accuracy(problem, sampled.unconstrained),
         constants={n: np.asarray(m).tolist() for n, m in problem.dynamics.constants().items()},
         seconds=seconds,
-        versions=versions(),
+        versions=installed_versions(),
         **sampled.details,
     )
     return Posterior(
@@ -63,7 +63,7 @@ def _accuracy(problem: Problem, unconstrained: np.ndarray) -> Accuracy | None:
         return None
     chosen = pick_evenly(unconstrained, ACCURACY_DRAWS)
     difference = solver_errors(problem, chosen)
-    # Draws weighed by these would be draws of the exact posterior. By the Cauchy-Schwarz inequality, means of the two
+    # Draws with these weights would be draws of the exact posterior. By the Cauchy-Schwarz inequality, means of the two
     # differ by at most this many standard deviations, whatever they are means of.
     weights = np.exp(difference - difference.max())
     shift = float(weights.std() / weights.mean())

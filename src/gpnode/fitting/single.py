@@ -92,9 +92,9 @@ def run_fit(
         if checkpoint is not None:
             run = new_run(fingerprint(model, data), seed, method)
             kept = stack.enter_context(Checkpoint(Path(checkpoint), run))
-        start_key, spread_key, chain_key = _keys(seed)
+        start_key, disperse_key, chain_key = _keys(seed)
         display.say("reading the data")
-        start, points = _find_or_load_start(model, data, method, (start_key, spread_key), display, kept)
+        start, points = _find_or_load_start(model, data, method, (start_key, disperse_key), display, kept)
         start, sampled = method.draw(start, points, chain_key, LiveSession(display, executor, kept))
         display.say("checking the solver's accuracy")
         return assemble(model, data, method, seed, start, sampled, time.perf_counter() - begun)
@@ -126,8 +126,8 @@ def open_checkpoint(folder: str | Path, model: Model, data: Observations) -> Pos
 
 def _keys(seed: int) -> tuple[Array, Array, Array]:
     """For the search, for first points, and for chains."""
-    start_key, spread_key, chain_key = jax.random.split(jax.random.key(seed), 3)
-    return start_key, spread_key, chain_key
+    start_key, disperse_key, chain_key = jax.random.split(jax.random.key(seed), 3)
+    return start_key, disperse_key, chain_key
 
 
 def _find_or_load_start(

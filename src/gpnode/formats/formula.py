@@ -71,7 +71,7 @@ def parse(text: str) -> Formula:
 
 def parse_equations(lines: Iterable[str]) -> dict[str, Formula]:
     """Read equations such as ``dS/dt = -beta*S*I``, one for each state."""
-    found: dict[str, Formula] = {}
+    formulas: dict[str, Formula] = {}
     for line in lines:
         if not isinstance(line, str) or line.count("=") != 1:
             raise ModelError(f"an equation must look like 'dS/dt = -beta*S'; got {_shown(line)}.")
@@ -80,14 +80,14 @@ def parse_equations(lines: Iterable[str]) -> dict[str, Formula]:
         if state is None:
             raise ModelError(f"the left side of an equation must look like dS/dt; got {_shown(left)}.")
         name = state["state"]
-        if name in found:
+        if name in formulas:
             raise ModelError(f"there are two equations for {name!r}.")
         if name in FUNCTIONS or name in CONSTANTS or name == "t":
             raise ModelError(f"a state cannot be called {name!r}.")
-        found[name] = parse(right)
-    if not found:
+        formulas[name] = parse(right)
+    if not formulas:
         raise ModelError("there are no equations.")
-    return found
+    return formulas
 
 
 def _shown(text: object) -> str:

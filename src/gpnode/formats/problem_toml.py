@@ -104,16 +104,16 @@ def read_data(folder: Path, section: Mapping[str, Any]) -> Observations:
         if not isinstance(section.get(name, ""), str):
             raise ModelError(f"[data] {name} must be a text; got {section[name]!r:.80}.")
     texts_of(section.get("variables", []), "[data] variables")
-    given = {k: v for k, v in section.items() if k != "file"}
+    options = {k: v for k, v in section.items() if k != "file"}
     if "start" in section:
-        given["start"] = _start(section["start"])
-    return Observations.from_csv(file, **given)
+        options["start"] = _start(section["start"])
+    return Observations.from_csv(file, **options)
 
 
 def _start(value: Any) -> Any:
     """A time: a number or a date; or one for each experiment."""
     if isinstance(value, Mapping):
-        return {str(run): _start(own) for run, own in value.items()}
+        return {str(run): _start(time) for run, time in value.items()}
     if isinstance(value, str | datetime.date):
         return str(value)
     return number_of(value, "[data] start")
@@ -121,9 +121,9 @@ def _start(value: Any) -> Any:
 
 def read_model(data: Observations, sections: Mapping[str, Mapping[str, Any]]) -> Model:
     """The model of ``[model]``, ``[parameters]``, ``[initial]``, ``[kernel]``, ``[noise]`` and ``[transform]``."""
-    given, parameters = sections["model"], sections["parameters"]
+    section, parameters = sections["model"], sections["parameters"]
     refuse_unknown(
-        given,
+        section,
         (
             "equations",
             "states",
@@ -140,15 +140,15 @@ def read_model(data: Observations, sections: Mapping[str, Mapping[str, Any]]) ->
         "[model]",
     )
     parts: dict[str, Dynamics] = {}
-    if "equations" in given:
-        parts["known"] = _known_form(given["equations"], parameters)
+    if "equations" in section:
+        parts["known"] = _known_form(section["equations"], parameters)
     elif parameters:
         raise ModelError("[parameters] are for equations; this problem has none.")
-    if "equations" not in given or any(k in given for k in ("degree", "terms")):
-        states = tuple(texts_of(given.get("states", list(data.variables)), "[model] states"))
+    if "equations" not in section or any(k in section for k in ("degree", "terms")):
+        states = tuple(texts_of(section.get("states", list(data.variables)), "[model] states"))
         if "known" in parts:
-            states = tuple(s for s in parts["known"].states if s in states or "states" not in given)
-        parts["free"] = _dictionary(states, given)
+            states = tuple(s for s in parts["known"].states if s in states or "states" not in section)
+        parts["free"] = _dictionary(states, section)
     dynamics = next(iter(parts.values())) if len(parts) == 1 else Sum(**parts)
     initial = {str(s): _initial(v, f"[initial] {s}") for s, v in sections["initial"].items()}
     return Model(
@@ -157,8 +157,10 @@ def read_model(data: Observations, sections: Mapping[str, Mapping[str, Any]]) ->
         kernel=_kernel(sections["kernel"]),
         noise=_noise(sections["noise"]),
         transform=_transform(sections["transform"]),
-        solver=_solver(given.get("solver", "auto")),
-        scales={str(s): number_of(v, f"[model] scales {s}") for s, v in entries_of(given.get("scales", {}), "scales")},
+        solver=_solver(section.get("solver", "auto")),
+        scales={
+            str(s): number_of(v, f"[model] scales {s}") for s, v in entries_of(section.get("scales", {}), "scales")
+        },
     )
 
 
@@ -167,15 +169,15 @@ def read_model(data: Observations, sections: Mapping[str, Mapping[str, Any]]) ->
 
 def _known_form(lines: Any, parameters: Mapping[str, Any]) -> KnownForm:
     formulas = parse_equations(texts_of(lines, "[model] equations"))
-    given = {str(n): read_prior(v, f"[parameters] {n}") for n, v in parameters.items()}
-    known = {*formulas, *given, "t"}
+    priors = {str(n): read_prior(v, f"[parameters] {n}") for n, v in parameters.items()}
+    known = {*formulas, *priors, "t"}
     for state, formula in formulas.items():
         for name in sorted(formula.names - known):
             raise ModelError(f"the equation of {state!r} uses {name!r}; give it a prior or a number in [parameters].")
-    idle = [n for n in given if not any(n in f.names for f in formulas.values())]
+    idle = [n for n in priors if not any(n in f.names for f in formulas.values())]
     if idle:
         raise ModelError(f"[parameters] has {idle[0]!r}, which no equation uses.")
-    for name in given:
+    for name in priors:
         if name in formulas:
             raise ModelError(f"{name!r} is both a state and a parameter.")
 
@@ -183,36 +185,36 @@ def _known_form(lines: Any, parameters: Mapping[str, Any]) -> KnownForm:
         values = {"t": t, **{s: x[s] for s in x}, **{n: p[n] for n in p}}
         return {state: formula(values) for state, formula in formulas.items()}
 
-    return KnownForm(tuple(formulas), slopes, given)
+    return KnownForm(tuple(formulas), slopes, priors)
 
 
-def _dictionary(states: tuple[str, ...], given: Mapping[str, Any]) -> Dictionary:
-    degree, cross = given.get("degree", 2), given.get("cross")
+def _dictionary(states: tuple[str, ...], section: Mapping[str, Any]) -> Dictionary:
+    degree, cross = section.get("degree", 2), section.get("cross")
     for name, value in (("degree", degree), ("cross", cross if cross is not None else 0)):
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 10:
             raise ModelError(f"[model] {name} must be a whole number up to 10; got {value!r:.80}.")
     if len(states) ** max(degree, 1) > _MOST_TERMS:
         raise ModelError(f"a library of degree {degree} in {len(states)} states is too large.")
-    constant = given.get("constant", True)
+    constant = section.get("constant", True)
     if not isinstance(constant, bool):
         raise ModelError(f"[model] constant must be true or false; got {constant!r:.80}.")
     library = polynomial(max(degree, 1), cross=cross, constant=constant)
-    for text in texts_of(given.get("terms", []), "[model] terms"):
+    for text in texts_of(section.get("terms", []), "[model] terms"):
         formula = parse(text)
         for name in sorted(formula.names - set(states)):
             raise ModelError(f"the term {text!r} uses {name!r}, which is not a state.")
         library = library + term(text, partial(_term_value, formula))
     forbidden = [
-        tuple(texts_of(pair, "[model] forbidden")) for pair in list_of(given.get("forbidden", []), "forbidden")
+        tuple(texts_of(pair, "[model] forbidden")) for pair in list_of(section.get("forbidden", []), "forbidden")
     ]
     if any(len(pair) != 2 for pair in forbidden):
         raise ModelError('[model] forbidden must be pairs such as ["hare", "1"].')
     fixed = {}
-    for entry in list_of(given.get("fixed", []), "fixed"):
+    for entry in list_of(section.get("fixed", []), "fixed"):
         if not isinstance(entry, list) or len(entry) != 3:
             raise ModelError('[model] fixed must be triples such as ["hare", "hare", 0.5].')
         fixed[str(entry[0]), str(entry[1])] = number_of(entry[2], "[model] fixed")
-    prior = _coefficient_prior(given.get("prior"))
+    prior = _coefficient_prior(section.get("prior"))
     return Dictionary(states, library, prior=prior, forbidden=forbidden, fixed=fixed)  # type: ignore[arg-type]
 
 

@@ -39,10 +39,10 @@ def read_prior(text: Any, where: str) -> Any:
 
 def section_of(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """A section of the file; empty if it is not there."""
-    found = content.get(name, {})
-    if not isinstance(found, Mapping):
-        raise ModelError(f"[{name}] must be a section; got {found!r:.80}.")
-    return found
+    section = content.get(name, {})
+    if not isinstance(section, Mapping):
+        raise ModelError(f"[{name}] must be a section; got {section!r:.80}.")
+    return section
 
 
 def refuse_unknown(section: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:

@@ -34,13 +34,13 @@ class Maximum:
         return root.T @ root
 
     def whitening(self, curvature: np.ndarray | None = None) -> Whitening:
-        """Coordinates in which the mode is round, with the mean ``curvature`` of all modes if there are others."""
-        own = self.curvature if curvature is None else curvature
-        return Whitening(jnp.asarray(self.centre), jnp.asarray(self.scale_tril), jnp.asarray(own))
+        """Coordinates in which the density is round here; ``curvature`` is the mean over all maxima."""
+        shared = self.curvature if curvature is None else curvature
+        return Whitening(jnp.asarray(self.centre), jnp.asarray(self.scale_tril), jnp.asarray(shared))
 
     @property
     def log_evidence(self) -> float:
-        """Laplace's approximation to the log of the mode's probability mass."""
+        """Laplace's approximation to the log of the probability mass about the maximum."""
         _, log_det = np.linalg.slogdet(self.scale_tril)
         return float(self.log_density + log_det + 0.5 * self.centre.size * np.log(2 * np.pi))
 
@@ -54,9 +54,8 @@ def find_maximum(problem: Problem, start: np.ndarray, rounds: int = 4, max_steps
     centre = np.asarray(start, dtype=float)
     height = -np.inf
     for _ in range(rounds):
-        found = _climb(problem, centre, curvature(problem, centre), max_steps)
-        gain = found[1] - height
-        centre, height = found
+        centre, reached = _climb(problem, centre, curvature(problem, centre), max_steps)
+        gain, height = reached - height, reached
         if not gain >= 0.01:
             break
     return Maximum(centre, curvature(problem, centre), height)
@@ -77,17 +76,17 @@ def _climb(problem: Problem, centre: np.ndarray, scale_tril: np.ndarray, max_ste
 
     if not np.isfinite(float(value_and_grad(problem, jnp.asarray(centre))[0])):
         return centre, -np.inf
-    found = scipy.optimize.minimize(
+    optimum = scipy.optimize.minimize(
         negative, np.zeros(centre.size), jac=True, method="L-BFGS-B", options={"maxiter": max_steps, "maxcor": 30}
     )
-    return centre + scale_tril @ found.x, -float(found.fun)
+    return centre + scale_tril @ optimum.x, -float(optimum.fun)
 
 
 def curvature(problem: Problem, centre: np.ndarray) -> np.ndarray:
     """Square root (size, size) of the inverse curvature at ``centre``.
 
     Second derivatives are differences of exact gradients, taken twice: once along the axes
-    to learn the scales, once along the scaled directions found.
+    to learn the scales, once along the scaled directions.
     """
     axes = np.eye(centre.size)
     scale_tril = _from_hessian(axes, _differences(problem, centre, 1e-5 * axes, 1e-5))

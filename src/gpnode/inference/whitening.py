@@ -7,10 +7,10 @@ from jax import Array
 
 
 class Whitening(eqx.Module):
-    """Coordinates in which a mode is round: ``unconstrained = centre + scale_tril @ z``.
+    """Coordinates in which the density is round about a maximum: ``unconstrained = centre + scale_tril @ z``.
 
-    ``curvature`` (size, size) is the mean over all modes of the inverse covariance: a chain may wander from a
-    wide mode into a narrow one, and steps that suit only the first would fail there.
+    ``curvature`` (size, size) is the mean over all maxima of the inverse covariance: a chain may wander from a
+    wide region into a narrow one, and steps that suit only the first would fail there.
     """
 
     centre: Array

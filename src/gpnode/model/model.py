@@ -24,7 +24,7 @@ Spec = TypeVar("Spec")
 class Around:
     """Initial value inferred around the first measurement of its variable.
 
-    The prior is normal, ``width`` times as wide as the spread of all measurements of the
+    The prior is normal, ``width`` times as wide as the standard deviation of all measurements of the
     variable; on the log scale it is log-normal with that ``width``.
     """
 
@@ -82,8 +82,8 @@ class Model:
             ("noise", NoiseModel, "Noise(std=0.1)"),
             ("transform", Transform, "Log()"),
         ):
-            given = getattr(self, what)
-            for one in given.values() if isinstance(given, Mapping) else [given]:
+            setting = getattr(self, what)
+            for one in setting.values() if isinstance(setting, Mapping) else [setting]:
                 if not isinstance(one, kind) and not (what == "kernel" and one is None):
                     raise ModelError(f"{what} must be an object such as {example}; got {one!r}.")
         if self.solver is not None and not isinstance(self.solver, Solver):
@@ -121,17 +121,17 @@ class Model:
         }
 
 
-def _pick(given: Any, variable: str, default: Any) -> Any:
+def _pick(setting: Any, variable: str, default: Any) -> Any:
     """The setting of one variable, from one for all or one for each."""
-    if not isinstance(given, Mapping):
-        return given
-    return given.get(variable, default)
+    if not isinstance(setting, Mapping):
+        return setting
+    return setting.get(variable, default)
 
 
-def _describe_each(given: Any, describe: Any) -> Any:
-    if isinstance(given, Mapping):
-        return {name: describe(one) for name, one in given.items()}
-    return describe(given)
+def _describe_each(setting: Any, describe: Any) -> Any:
+    if isinstance(setting, Mapping):
+        return {name: describe(one) for name, one in setting.items()}
+    return describe(setting)
 
 
 def _describe_initial(value: Any) -> Any:

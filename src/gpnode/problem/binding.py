@@ -96,9 +96,9 @@ def _check_names(model: Model, data: Observations) -> None:
                 "Leave the column out, or add the state to the dynamics."
             )
     for what in ("kernel", "noise", "transform"):
-        given = getattr(model, what)
-        if isinstance(given, Mapping):
-            for name in set(given) - set(data.variables):
+        setting = getattr(model, what)
+        if isinstance(setting, Mapping):
+            for name in set(setting) - set(data.variables):
                 raise ModelError(
                     f"{what} names {name!r}, which is not observed; observed are {', '.join(data.variables)}."
                 )
@@ -135,8 +135,8 @@ def _state_scale(model: Model, data: Observations, state: str) -> float:
         return float(model.scales[state])
     if state in data.variables:
         return float(np.abs(data.values_of(state)).max())
-    given = model.initial[state]
-    sizes = [_size(v) for v in (given.values() if isinstance(given, Mapping) else [given])]
+    initial = model.initial[state]
+    sizes = [_size(v) for v in (initial.values() if isinstance(initial, Mapping) else [initial])]
     return max(sizes) or 1.0
 
 
@@ -149,8 +149,8 @@ def _size(initial: Any) -> float:
 
 def _time_unit(data: Observations) -> float:
     """Median characteristic time of the series that are long enough to be smoothed."""
-    found = [characteristic_time(s.times, smooth(s.times, s.values)) for s in data.series if s.times.size >= 4]
-    sound = [t for t in found if np.isfinite(t) and t > 0]
+    times = [characteristic_time(s.times, smooth(s.times, s.values)) for s in data.series if s.times.size >= 4]
+    sound = [t for t in times if np.isfinite(t) and t > 0]
     spans = [s.times[-1] - data.start[s.experiment] for s in data.series]
     return float(np.clip(np.median(sound), max(spans) / 1000.0, max(spans))) if sound else max(spans) / 10.0
 
@@ -205,21 +205,21 @@ def _initial(model: Model, data: Observations) -> InitialStates:
     unknown = []
     for r, experiment in enumerate(data.experiments):
         for d, state in enumerate(model.states):
-            given = _initial_of(model, data, state, experiment)
-            if isinstance(given, dist.Distribution):
+            initial = _initial_of(model, data, state, experiment)
+            if isinstance(initial, dist.Distribution):
                 name = f"{state}.initial" if len(data.experiments) == 1 else f"{state}.initial.{experiment}"
                 # As arrays: plain numbers, which may come from the data, would be compiled into the code.
-                priors[name] = jax.tree.map(lambda number: jnp.asarray(number, dtype=float), given)
+                priors[name] = jax.tree.map(lambda number: jnp.asarray(number, dtype=float), initial)
                 unknown.append((r, d, name))
             else:
-                known[r, d] = given
+                known[r, d] = initial
     return InitialStates(Independent(priors), jnp.asarray(known), tuple(unknown))
 
 
 def _initial_of(model: Model, data: Observations, state: str, experiment: str) -> dist.Distribution | float:
-    given = model.initial.get(state, Around())
-    if isinstance(given, Mapping):
-        by_name = {str(name): value for name, value in given.items()}
+    initial = model.initial.get(state, Around())
+    if isinstance(initial, Mapping):
+        by_name = {str(name): value for name, value in initial.items()}
         for name in by_name:
             if name not in data.experiments:
                 raise ModelError(
@@ -229,19 +229,19 @@ def _initial_of(model: Model, data: Observations, state: str, experiment: str) -
             raise ModelError(
                 f"initial of {state!r} says nothing of experiment {experiment!r}. Add it, or give one for all."
             )
-        given = by_name[experiment]
-    if isinstance(given, dist.Distribution):
-        if given.batch_shape or given.event_shape:
+        initial = by_name[experiment]
+    if isinstance(initial, dist.Distribution):
+        if initial.batch_shape or initial.event_shape:
             raise ModelError(f"the prior of the initial {state!r} must be for one number.")
-        return given
-    if isinstance(given, Real):
-        return float(given)
-    if not isinstance(given, Around):
+        return initial
+    if isinstance(initial, Real):
+        return float(initial)
+    if not isinstance(initial, Around):
         raise ModelError(
-            f"initial of {state!r} must be a number, a distribution or Around(); got {type(given).__name__}."
+            f"initial of {state!r} must be a number, a distribution or Around(); got {type(initial).__name__}."
         )
     series = [s for s in data.of(state) if s.experiment == experiment] or list(data.of(state))
     if not series:
         raise ModelError(f"state {state!r} has no data to put its initial value around. Give a number or a prior.")
     first = float(series[0].values[0])
-    return model.transform_of(state).around(first, given.width, float(data.values_of(state).std()))
+    return model.transform_of(state).around(first, initial.width, float(data.values_of(state).std()))

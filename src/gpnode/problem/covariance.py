@@ -48,14 +48,14 @@ def gaussian_log_density(residual: Array, at_lags: Array, positions: Array, nois
 
 
 def _gaussian_fwd(residual: Array, at_lags: Array, positions: Array, noise_var: Array) -> tuple[Array, Score]:
-    found = score(residual, at_lags, positions, noise_var)
-    return found.value, found
+    scored = score(residual, at_lags, positions, noise_var)
+    return scored.value, scored
 
 
-def _gaussian_bwd(found: Score, cotangent: Array) -> tuple[Array, Array, None, Array]:
+def _gaussian_bwd(scored: Score, cotangent: Array) -> tuple[Array, Array, None, Array]:
     # A covariance that is not positive definite gives NaN; its gradient must be finite all the same.
-    factor = jnp.where(jnp.isfinite(found.value), cotangent, 0.0)
-    safe = (jnp.where(jnp.isfinite(found.value), d, 0.0) for d in found[1:])
+    factor = jnp.where(jnp.isfinite(scored.value), cotangent, 0.0)
+    safe = (jnp.where(jnp.isfinite(scored.value), d, 0.0) for d in scored[1:])
     by_residual, by_lag, by_noise = (factor * d for d in safe)
     return by_residual, by_lag, None, by_noise
 

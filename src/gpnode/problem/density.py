@@ -38,10 +38,10 @@ class InitialStates(eqx.Module):
 
     def values(self, values: Values) -> Array:
         """Initial values (experiments, states) in user units."""
-        found = self.known
+        initial = self.known
         for r, d, name in self.unknown:
-            found = found.at[r, d].set(values[name])
-        return found
+            initial = initial.at[r, d].set(values[name])
+        return initial
 
 
 class Problem(eqx.Module):
@@ -86,12 +86,12 @@ class Problem(eqx.Module):
 
     @property
     def hyper_positions(self) -> np.ndarray:
-        """Where everything else lies: hyperparameters of process and noise, and scales of priors."""
+        """Where the hyperparameters lie: those of process and noise, and scales of priors."""
         return np.setdiff1d(np.arange(self.size), self.path_positions)
 
     @property
     def hyper_block(self) -> Independent:
-        """Gaussian-process and noise parameters."""
+        """Hyperparameters of the Gaussian processes and of the noise."""
         return Independent({n: prior for observable in self.observables for n, prior in observable.priors().items()})
 
     @property
@@ -120,11 +120,11 @@ class Problem(eqx.Module):
     def report(self, unconstrained: Array) -> Values:
         """Parameter values by name, in the user's units."""
         values = self.constrain(unconstrained)
-        found = self.dynamics.report(values)
-        found |= {name: values[name] for _, _, name in self.initial.unknown}
+        reported = self.dynamics.report(values)
+        reported |= {name: values[name] for _, _, name in self.initial.unknown}
         for observable in self.observables:
-            found |= observable.report(values)
-        return found
+            reported |= observable.report(values)
+        return reported
 
     def dims(self) -> dict[str, dict[str, tuple[str, ...]]]:
         """Dimensions and labels of every reported array, in the order to show them."""
@@ -135,7 +135,7 @@ class Problem(eqx.Module):
         return self.dynamics.dims() | initial | hyper
 
     def draw_path_prior(self, key: Array, hyper: Values) -> Array:
-        """A prior draw as an unconstrained vector, with Gaussian-process and noise parameters given."""
+        """A prior draw as an unconstrained vector, given the hyperparameters ``hyper``."""
         keys = jax.random.split(key, len(self.path_blocks))
         values = {n: v for block, k in zip(self.path_blocks, keys, strict=True) for n, v in block.draw(k).items()}
         return self.layout.unconstrain(values | hyper)
@@ -219,25 +219,25 @@ class Problem(eqx.Module):
 
     def residual_slopes(self, xs: Array, jacobian: Array) -> list[Array]:
         """Derivatives (n, columns) of every block's residuals by its experiment's inputs, along paths ``xs``."""
-        found = []
+        slopes = []
         for block in self.measured:
             observable = self.observables[block.observable]
             x = xs[block.experiment, block.rows, observable.state]
             outer = jax.vmap(jax.grad(observable.transform.forward))(x)
-            found.append(-outer[:, None] * jacobian[block.experiment, block.rows, observable.state])
-        return found
+            slopes.append(-outer[:, None] * jacobian[block.experiment, block.rows, observable.state])
+        return slopes
 
     def residuals(self, paths: Solution) -> tuple[list[Array], Array]:
         """Data minus path for every block, on the scale of the noise, and the overall status."""
         status = jnp.max(paths.status)
-        found = []
+        residuals = []
         for block in self.measured:
             observable = self.observables[block.observable]
             x = paths.xs[block.experiment, block.rows, observable.state]
             inside = jnp.all(observable.transform.inside(x))
             status = jnp.where((status == Status.OK) & ~inside, Status.OUTSIDE_DOMAIN, status)
-            found.append(block.y - observable.transform.forward(x))
-        return found, status
+            residuals.append(block.y - observable.transform.forward(x))
+        return residuals, status
 
     def log_likelihood(self, values: Values) -> tuple[Array, Array]:
         """Log likelihood of each block (blocks,) and the status of the solve."""

@@ -61,10 +61,10 @@ def log_densities(problem: Problem, points: np.ndarray) -> tuple[np.ndarray, np.
     """Log density and status at points (n, size), in batches of one size: compiled once for any number."""
     batches = []
     for first in range(0, len(points), _BATCH):
-        own = points[first : first + _BATCH]
-        padded = np.concatenate([own, np.repeat(own[-1:], _BATCH - len(own), axis=0)])
-        found = _log_densities(problem, jnp.asarray(padded), jnp.asarray(len(own)))
-        batches.append([np.asarray(part)[: len(own)] for part in found])
+        batch = points[first : first + _BATCH]
+        padded = np.concatenate([batch, np.repeat(batch[-1:], _BATCH - len(batch), axis=0)])
+        results = _log_densities(problem, jnp.asarray(padded), jnp.asarray(len(batch)))
+        batches.append([np.asarray(part)[: len(batch)] for part in results])
     values, statuses = (np.concatenate(parts) for parts in zip(*batches, strict=True))
     return values, statuses
 
@@ -73,9 +73,9 @@ def log_densities(problem: Problem, points: np.ndarray) -> tuple[np.ndarray, np.
 def _log_densities(problem: Problem, points: Array, count: Array) -> tuple[Array, Array]:
     """At the first ``count`` points; zeros at the others."""
 
-    def one(i: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
+    def one(i: Array, so_far: tuple[Array, Array]) -> tuple[Array, Array]:
         value, status = problem.log_density(points[i])
-        return found[0].at[i].set(value), found[1].at[i].set(status)
+        return so_far[0].at[i].set(value), so_far[1].at[i].set(status)
 
     return jax.lax.fori_loop(0, count, one, (jnp.zeros(len(points)), jnp.zeros(len(points), int)))
 

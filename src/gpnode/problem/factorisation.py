@@ -225,9 +225,9 @@ def _score(
     by_lag[:] = 0.0
     at = 0
     for i in range(n):
-        own = 0.5 * (by_residual[i] * by_residual[i] - inverse[i, i])
-        by_noise += own
-        by_lag[positions[at]] += own
+        by_diagonal = 0.5 * (by_residual[i] * by_residual[i] - inverse[i, i])
+        by_noise += by_diagonal
+        by_lag[positions[at]] += by_diagonal
         for j in range(i + 1, n):  # each pair stands for two entries of the covariance
             by_lag[positions[at + j - i]] += by_residual[i] * by_residual[j] - inverse[j, i]
         at += n - i

@@ -110,11 +110,11 @@ def _errors_by_interval(problem: Problem, unconstrained: Array) -> tuple[np.ndar
 
 def _intervals(problem: Problem) -> list[tuple[np.ndarray, np.ndarray]]:
     """For each experiment the interval each step belongs to (steps,), and whether the step has a length."""
-    found = []
+    intervals = []
     for times, grid in zip(np.asarray(problem.measured_times), np.asarray(problem.nodes), strict=True):
         interval = np.clip(np.searchsorted(times, grid[:-1], side="right") - 1, 0, times.size - 2)
-        found.append((interval, np.diff(grid) > 0))
-    return found
+        intervals.append((interval, np.diff(grid) > 0))
+    return intervals
 
 
 def _measured_rows(problem: Problem) -> list[np.ndarray]:

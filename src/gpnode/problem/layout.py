@@ -22,22 +22,22 @@ class Layout(eqx.Module):
 
     def slices(self) -> dict[str, slice]:
         """Where each parameter lies in the unconstrained vector."""
-        found, offset = {}, 0
+        slices, offset = {}, 0
         for p in self.parameters:
-            found[p.name] = slice(offset, offset + p.size)
+            slices[p.name] = slice(offset, offset + p.size)
             offset += p.size
-        return found
+        return slices
 
     def constrain(self, unconstrained: Array) -> tuple[Values, Array]:
         """Values by name, and the log Jacobian of the map. ``unconstrained`` has shape (size,)."""
-        found, log_jacobians = self._transformed(unconstrained, self.parameters)
-        values = {p.name: value for p, value in zip(self.parameters, found, strict=True)}
+        constrained, log_jacobians = self._transformed(unconstrained, self.parameters)
+        values = {p.name: value for p, value in zip(self.parameters, constrained, strict=True)}
         return values, sum(map(jnp.sum, log_jacobians), jnp.zeros(()))
 
     def log_jacobian(self, unconstrained: Array, names: tuple[str, ...]) -> Array:
         """Log Jacobian of the map for the parameters named."""
-        _, found = self._transformed(unconstrained, tuple(p for p in self.parameters if p.name in names))
-        return sum(map(jnp.sum, found), jnp.zeros(()))
+        _, log_jacobians = self._transformed(unconstrained, tuple(p for p in self.parameters if p.name in names))
+        return sum(map(jnp.sum, log_jacobians), jnp.zeros(()))
 
     def _transformed(self, unconstrained: Array, chosen: tuple[Parameter, ...]) -> tuple[list[Array], list[Array]]:
         """Values of the parameters ``chosen``, and the log Jacobians of their maps."""

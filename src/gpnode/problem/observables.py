@@ -104,10 +104,10 @@ class Observable(eqx.Module):
         """Hyperparameters in the user's units."""
         factors: dict[str, Any] = {"variance": self.unit**2, "time": self.record_length, "none": 1.0}
         units = {} if self.kernel is None else self.kernel.units(self.prefix)
-        found = {name: values[name] * factors[units[name]] for name in values if name in units}
+        reported = {name: values[name] * factors[units[name]] for name in values if name in units}
         if self.noise.priors(self.variable):
-            found[f"{self.variable}.noise_std"] = jnp.sqrt(self.noise_var(values)) * self.unit
-        return found
+            reported[f"{self.variable}.noise_std"] = jnp.sqrt(self.noise_var(values)) * self.unit
+        return reported
 
 
 class Measurements(eqx.Module):

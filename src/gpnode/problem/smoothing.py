@@ -1,7 +1,6 @@
 """Smooth one series by a Gaussian process, to see its slope and its noise before any fit.
 
-Used to find the characteristic time of the data and to start the search for parameters; no
-inference rests on it.
+Used to find the characteristic time of the data and to start the search for parameters, never for inference.
 """
 
 from __future__ import annotations
@@ -43,8 +42,8 @@ class Smooth:
 def smooth(times: np.ndarray, values: np.ndarray) -> Smooth:
     """Fit length scale, signal and noise by marginal likelihood, from several starts."""
     times, values = _thin(np.asarray(times, dtype=float), np.asarray(values, dtype=float))
-    mean, spread = float(values.mean()), float(values.std()) or 1.0
-    z = (values - mean) / spread
+    mean, std = float(values.mean()), float(values.std()) or 1.0
+    z = (values - mean) / std
     span = times[-1] - times[0]
     shortest = max(float(np.median(np.diff(times))), span / 1000.0)
     bounds = [(np.log(shortest), np.log(4.0 * span)), (np.log(0.1), np.log(10.0)), (np.log(1e-3), np.log(2.0))]
@@ -59,11 +58,11 @@ def smooth(times: np.ndarray, values: np.ndarray) -> Smooth:
     length_scale, signal_std, noise_std = np.exp(min(fits, key=lambda fit: float(fit.fun)).x)
     factor = _factor(times, np.array([length_scale, signal_std, noise_std]))
     weights = scipy.linalg.cho_solve((factor, True), z)
-    return Smooth(times, weights / spread, mean, signal_std * spread, length_scale, noise_std * spread)
+    return Smooth(times, weights / std, mean, signal_std * std, length_scale, noise_std * std)
 
 
 def characteristic_time(times: np.ndarray, fit: Smooth) -> float:
-    """How long the series takes to move by its own spread."""
+    """How long the series takes to move by its own standard deviation."""
     grid = np.linspace(times[0], times[-1], 200)
     return float(np.std(fit.value(grid)) / max(np.std(fit.slope(grid)), 1e-300))
 

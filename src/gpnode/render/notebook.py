@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpnode.render.html.charts import draw_band, draw_dots, spread_evenly
+from gpnode.render.html.charts import draw_band, draw_dots, even_positions
 from gpnode.render.html.environment import format_interval, format_number, render_template
 from gpnode.render.html.mathml import equation_mathml
 
@@ -73,7 +73,7 @@ def forecast(forecast: Forecast) -> str:
     times, states = forecast.times, forecast.states["state"].to_numpy()
     bounds = forecast.interval()
     low, mean, high = (a.transpose("time", "state").to_numpy() for a in (bounds[0], forecast.mean(), bounds[1]))
-    shown = spread_evenly(times.size, _MOST_TIMES)
+    shown = even_positions(times.size, _MOST_TIMES)
     rows = [
         [
             state,

@@ -36,8 +36,8 @@ def pointwise_log_density(posterior: Posterior) -> np.ndarray:
     draws = posterior.solved.unconstrained
     step = max(1, draws.shape[0] * draws.shape[1] // _MOST_DRAWS)
     kept = draws[:, ::step]
-    found = _pointwise(posterior.problem, jnp.asarray(kept.reshape(-1, kept.shape[-1])))
-    return np.asarray(found).reshape(*kept.shape[:2], -1)
+    flat = _pointwise(posterior.problem, jnp.asarray(kept.reshape(-1, kept.shape[-1])))
+    return np.asarray(flat).reshape(*kept.shape[:2], -1)
 
 
 @eqx.filter_jit
@@ -45,7 +45,7 @@ def _pointwise(problem: Problem, draws: Array) -> Array:
     def one(u: Array) -> Array:
         values = problem.constrain(u)
         residuals, _ = problem.residuals(problem.solve(values))
-        found = []
+        by_block = []
         for block, residual in zip(problem.measured, residuals, strict=True):
             observable = problem.observables[block.observable]
             if observable.kernel is None:
@@ -55,8 +55,8 @@ def _pointwise(problem: Problem, draws: Array) -> Array:
                 inverse = factorise(observable.noisy_cov(values, block.gp_times)).inverse
                 precision = jnp.diag(inverse)
                 surprise = (inverse @ residual) / precision
-            found.append(0.5 * (jnp.log(precision / (2.0 * jnp.pi)) - precision * surprise**2))
-        return jnp.concatenate(found)
+            by_block.append(0.5 * (jnp.log(precision / (2.0 * jnp.pi)) - precision * surprise**2))
+        return jnp.concatenate(by_block)
 
     return jax.lax.map(one, draws)
 
@@ -173,7 +173,7 @@ def stacking_weights(log_densities: np.ndarray) -> np.ndarray:
         mixture = np.maximum(densities @ weights, np.finfo(float).tiny)
         return -float(np.log(mixture).sum()), -(densities / mixture[:, None]).sum(axis=0)
 
-    found = minimize(
+    optimum = minimize(
         score,
         np.full(count, 1.0 / count),
         jac=True,
@@ -182,7 +182,7 @@ def stacking_weights(log_densities: np.ndarray) -> np.ndarray:
         constraints={"type": "eq", "fun": lambda w: w.sum() - 1.0, "jac": np.ones_like},
         options={"ftol": 1e-10},
     )
-    weights = np.clip(found.x, 0.0, 1.0)
+    weights = np.clip(optimum.x, 0.0, 1.0)
     return weights / weights.sum()
 
 

@@ -91,11 +91,11 @@ class Forecast:
     def table(self, probability: float = 0.95) -> dict[str, np.ndarray]:
         """Columns for a spreadsheet: time, then mean, std, lower and upper end for each state."""
         low, high = self.interval(probability)
-        found = {"time": self.times}
+        columns = {"time": self.times}
         for state in self.states["state"].to_numpy():
             for name, array in (("mean", self.mean()), ("std", self.std()), ("low", low), ("high", high)):
-                found[f"{state}.{name}"] = array.sel(state=state).to_numpy()
-        return found
+                columns[f"{state}.{name}"] = array.sel(state=state).to_numpy()
+        return columns
 
     def _repr_html_(self) -> str:
         from gpnode.render import notebook
@@ -129,12 +129,12 @@ def forecast(
     start = posterior.data.start[name]
     if wanted.size == 0 or not np.isfinite(wanted).all() or wanted[0] < start:
         raise ModelError(f"times must be finite and not before the start, {start:g}.")
-    chosen = _spread_over(posterior, max_draws)
+    chosen = _pick_draws(posterior, max_draws)
     keys = jax.random.split(jax.random.key(seed), len(chosen))
     index = problem.experiments.index(name)
     grid = _grid(problem, index, wanted)
     paths = _paths(
-        problem, jnp.asarray(chosen), keys, jnp.asarray(wanted), grid, index, _given(problem, initial), noise
+        problem, jnp.asarray(chosen), keys, jnp.asarray(wanted), grid, index, _initial_values(problem, initial), noise
     )
     # The last draw is the one of highest density, and is no part of the sample.
     sound = np.asarray(paths.status)[:-1] == Status.OK
@@ -158,14 +158,14 @@ def forecast(
     )
 
 
-def _spread_over(posterior: Posterior, most: int) -> np.ndarray:
+def _pick_draws(posterior: Posterior, most: int) -> np.ndarray:
     """At most ``most`` draws spread over the chains, and after them the one of highest density."""
     density = posterior.stats["log_density"].to_numpy()
     best = np.unravel_index(np.argmax(np.where(np.isfinite(density), density, -np.inf)), density.shape)
     return np.concatenate([pick_evenly(posterior.unconstrained, most), posterior.unconstrained[best][None]])
 
 
-def _given(problem: Problem, initial: Mapping[str, float] | None) -> Array | None:
+def _initial_values(problem: Problem, initial: Mapping[str, float] | None) -> Array | None:
     """Initial values (states,), NaN where the measured run's are to be used; None without new ones."""
     if initial is None:
         return None
@@ -212,10 +212,10 @@ def _paths(
     noise: bool,
 ) -> Paths:
     scaling = problem.scaling
-    own = [m for m in problem.measured if m.experiment == experiment]
+    blocks = [m for m in problem.measured if m.experiment == experiment]
     ts = scaling.solver_time(times)
     begin = problem.nodes[experiment, :1]
-    measured_ts = [problem.nodes[experiment][m.rows] for m in own]
+    measured_ts = [problem.nodes[experiment][m.rows] for m in blocks]
     everything = jnp.concatenate([begin, ts, *measured_ts, grid])
     order = jnp.argsort(everything)
     back = jnp.argsort(order)
@@ -228,7 +228,7 @@ def _paths(
         at = solved.xs[back]
         ode = at[1 : 1 + ts.size]
         full, expected, offset, status = ode, ode, 1 + ts.size, solved.status
-        for block in own:
+        for block in blocks:
             observable = problem.observables[block.observable]
             seen = at[offset : offset + block.y.size, observable.state]
             offset += block.y.size

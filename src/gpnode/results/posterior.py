@@ -91,11 +91,11 @@ class Posterior:
         for key, array in self.draws.data_vars.items():
             name = str(key)
             labels = [array.coords[d].to_numpy() for d in array.dims if d not in ("chain", "draw")]
-            shape = tuple(len(own) for own in labels)
+            shape = tuple(len(names) for names in labels)
             fixed = np.asarray(constants.get(name, np.zeros(shape, dtype=bool)))
             for index in np.ndindex(*shape):
                 if not fixed[index]:
-                    where = ", ".join(str(own[i]) for own, i in zip(labels, index, strict=True))
+                    where = ", ".join(str(names[i]) for names, i in zip(labels, index, strict=True))
                     yield (f"{name}[{where}]" if where else name), name, index
 
     def summary(self) -> pd.DataFrame:
@@ -128,12 +128,15 @@ class Posterior:
 
         A mode's draws are cut into equally long pieces that take the place of chains.
         """
-        found = self.visits
-        return [self] if found.count == 1 else [self._at(*found.positions(mode)) for mode in range(found.count)]
+        visits = self.visits
+        return [self] if visits.count == 1 else [self._at(*visits.positions(mode)) for mode in range(visits.count)]
 
     def _at(self, chain: np.ndarray, draw: np.ndarray) -> Posterior:
         """The draws at these positions (pieces, draws)."""
-        where = {name: xr.DataArray(own, dims=("chain", "draw")) for name, own in (("chain", chain), ("draw", draw))}
+        where = {
+            name: xr.DataArray(positions, dims=("chain", "draw"))
+            for name, positions in (("chain", chain), ("draw", draw))
+        }
         return dataclasses.replace(
             self,
             draws=_renumbered(self.draws.isel(where)),

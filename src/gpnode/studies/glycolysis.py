@@ -1,24 +1,18 @@
 """The paper's yeast glycolysis problem: seven states, three of them observed, fifteen unknowns.
 
-``python -m gpnode.studies.glycolysis -o DIR`` runs the study.
+``gpnode study glycolysis -o DIR`` runs the study.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from gpnode.data.observations import Observations
-from gpnode.fitting.single import fit
-from gpnode.model.dynamics import KnownForm, Named
-from gpnode.model.model import Model
-from gpnode.model.priors import Uniform
-from gpnode.render import plots
-from gpnode.results.forecasts import forecast
-from gpnode.results.posterior import Posterior
+import gpnode as gn
 from gpnode.studies import results
 
 STATES = ("S1", "S2", "S3", "S4", "N2", "A3", "S4ex")
@@ -62,7 +56,7 @@ PRIOR_RANGE = {
 }
 
 
-def slopes(t: Any, x: Named, p: Named) -> dict[str, Any]:
+def slopes(t: Any, x: Any, p: Any) -> dict[str, Any]:
     """Reaction rates of the seven-species model; concentrations in mM, time in minutes."""
     v1 = p.k1 * x.S1 * x.A3 / (1.0 + (abs(x.A3) / p.KI) ** p.q)
     v2 = p.k2 * x.S2 * (p.N - x.N2)
@@ -88,7 +82,7 @@ def true_path(times: np.ndarray, start: dict[str, float] | None = None) -> np.nd
     grid = np.asarray(times, dtype=float)
 
     def field(t: float, x: np.ndarray) -> list[float]:
-        return list(slopes(t, Named(dict(zip(STATES, x, strict=True))), Named(TRUTH)).values())
+        return list(slopes(t, SimpleNamespace(**dict(zip(STATES, x, strict=True))), SimpleNamespace(**TRUTH)).values())
 
     x0 = list((start or START).values())
     return solve_ivp(field, (0.0, max(grid.max(), END)), x0, t_eval=grid, rtol=1e-10, atol=1e-12, method="LSODA").y.T
@@ -99,7 +93,7 @@ def noise_std() -> np.ndarray:
     return 0.1 * true_path(np.linspace(0.0, END, 2000)).std(axis=0)
 
 
-def simulate(seed: int = 0) -> Observations:
+def simulate(seed: int = 0) -> gn.Observations:
     """51 values of N2 without its start, 52 of A3 and of S4ex; a gap of half a minute in each."""
     rng = np.random.default_rng(seed)
     late = np.concatenate([np.linspace(0.525, 2.975, 50), [3.0]])
@@ -113,54 +107,52 @@ def simulate(seed: int = 0) -> Observations:
     for name, t in times.items():
         d = STATES.index(name)
         measured[name] = (t, true_path(t)[:, d] + std[d] * rng.normal(size=t.size))
-    return Observations(measured, start=0.0, time_unit="minute")
+    return gn.Observations(measured, start=0.0, time_unit="minute")
 
 
-def model() -> Model:
+def model() -> gn.Model:
     """Known form with the paper's uniform priors; only the start of N2 is unknown."""
-    dynamics = KnownForm(STATES, slopes, {name: Uniform(*range_) for name, range_ in PRIOR_RANGE.items()})
+    dynamics = gn.KnownForm(STATES, slopes, {name: gn.Uniform(*range_) for name, range_ in PRIOR_RANGE.items()})
     known = {state: value for state, value in START.items() if state != "N2"}
-    return Model(dynamics, initial={**known, "N2": Uniform(0.0, 1.0)})
+    return gn.Model(dynamics, initial={**known, "N2": gn.Uniform(0.0, 1.0)})
 
 
 def run(output: Path, seed: int = 0, seeds: int = 1, progress: bool = True) -> dict[str, Any]:
     """Fit ``seeds`` data sets from cold; forecast every state to t = 6, and from the unseen start."""
     runs = []
-    for own in range(seed, seed + seeds):
-        folder = output if seeds == 1 else output / f"seed-{own}"
-        folder.mkdir(parents=True, exist_ok=True)
-        kept = results.unfinished(folder)
-        posterior = fit(model(), simulate(own), seed=own, progress=progress, checkpoint=kept)
-        runs.append({"seed": own, **_evaluate(posterior, folder)})
-    found = {"study": "glycolysis", "runs": runs, "summary": _summary(runs)}
-    results.write_results(output, found, _table(runs))
-    return found
+    for data_seed, folder in results.data_sets(output, seed, seeds):
+        checkpoint = results.unfinished(folder)
+        posterior = gn.fit(model(), simulate(data_seed), seed=data_seed, progress=progress, checkpoint=checkpoint)
+        runs.append({"seed": data_seed, **_evaluate(posterior, folder)})
+    figures = {"study": "glycolysis", "runs": runs, "summary": _summary(runs)}
+    results.write_results(output, figures, _table(runs))
+    return figures
 
 
-def _evaluate(posterior: Posterior, folder: Path) -> dict[str, Any]:
+def _evaluate(posterior: gn.Posterior, folder: Path) -> dict[str, Any]:
     """Figures and tables of one data set."""
     posterior.save(folder / "posterior.nc")
     results.save_table(folder, posterior)
     truth = {**TRUTH, "N2.initial": START["N2"]}
     times = np.linspace(0.0, HORIZON, 301)
-    found: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "convergence": results.convergence(posterior),
         "true_values_inside_95": results.inside(posterior, truth),
     }
     for name, start in STARTS.items():
-        ahead, right = forecast(posterior, times, initial=start), true_path(times, start)
-        found[name] = {
+        ahead, right = gn.forecast(posterior, times, initial=start), true_path(times, start)
+        figures[name] = {
             "rmse_mean_path": dict(zip(STATES, results.rmse(ahead.mean().to_numpy(), right), strict=True)),
             "coverage_95": results.coverage(ahead, right),
             "failed_draws": ahead.failures,
         }
         data = posterior.data if start is None else None
-        axes = plots.paths(ahead, data, truth=dict(zip(STATES, right.T, strict=True)), whole_paths=True)
+        axes = gn.plots.paths(ahead, data, truth=dict(zip(STATES, right.T, strict=True)), whole_paths=True)
         results.save_figure(folder, f"experiments-{name.replace(' ', '-')}", axes)
-    results.save_figure(folder, "parameters", plots.parameters(posterior, list(truth), truth=truth))
-    results.save_figure(folder, "residuals", plots.residuals(posterior))
+    results.save_figure(folder, "parameters", gn.plots.parameters(posterior, list(truth), truth=truth))
+    results.save_figure(folder, "residuals", gn.plots.residuals(posterior))
     results.save_chain_figures(folder, posterior, list(truth)[:8])
-    return found
+    return figures
 
 
 def _summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -194,9 +186,3 @@ def _table(runs: list[dict[str, Any]]) -> str:
     ]
     head = "True values inside their 95 % intervals."
     return "\n\n".join([head, results.columns(inside), results.BANDS, results.columns(paths)])
-
-
-if __name__ == "__main__":
-    from gpnode.cli import main
-
-    main(["study", "glycolysis"])

@@ -1,7 +1,7 @@
 """The paper's human motion problem: a walk in 50 joint angles, three principal components, a gap in the middle.
 
 The recording is not part of the package: give a CMU motion capture file (``07_02.amc``).
-``python -m gpnode.studies.human_motion --amc FILE --case A -o DIR`` runs the study.
+``gpnode study human-motion --amc FILE --case A -o DIR`` runs the study.
 """
 
 from __future__ import annotations
@@ -13,17 +13,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from gpnode.data.observations import Observations
+import gpnode as gn
 from gpnode.errors import DataError
-from gpnode.fitting.single import fit
-from gpnode.inference.samplers.lifted.sampler import Lifted
-from gpnode.model.dynamics import Dictionary, polynomial
-from gpnode.model.model import Model
-from gpnode.model.observation import kernels
-from gpnode.model.priors import LogNormal
-from gpnode.render import plots
-from gpnode.results.forecasts import Forecast, forecast
-from gpnode.results.posterior import Posterior
 from gpnode.studies import results
 
 STATES = ("x1", "x2", "x3")
@@ -31,9 +22,9 @@ MISSING = (33, 48)
 """First frame (counted from zero) left out of the fit, and the first that is not."""
 PROCESSES: dict[str, dict[str, Any]] = {
     "paper": {},
-    "short": {"kernel": kernels.SquaredExponential(length_scale=LogNormal(-2.0, 0.5))},
-    "matern": {"kernel": kernels.Matern32()},
-    "short-matern": {"kernel": kernels.Matern32(length_scale=LogNormal(-2.0, 0.5))},
+    "short": {"kernel": gn.kernels.SquaredExponential(length_scale=gn.LogNormal(-2.0, 0.5))},
+    "matern": {"kernel": gn.kernels.Matern32()},
+    "short-matern": {"kernel": gn.kernels.Matern32(length_scale=gn.LogNormal(-2.0, 0.5))},
 }
 """Priors of the Gaussian process by name; lengths are in units of the record."""
 _LEFT_OUT = ("hand", "fingers", "thumb", "toes")  # of both sides
@@ -63,9 +54,9 @@ class Recording:
         """Frames the model is fitted to: never those the paper leaves out, whichever gap is judged."""
         return np.setdiff1d(np.arange(len(self.poses)), [*self.missing, *range(*MISSING)])
 
-    def observations(self) -> Observations:
+    def observations(self) -> gn.Observations:
         """The latent states of the seen frames; time is counted in frames."""
-        return Observations({s: (self.seen.astype(float), self.latent[self.seen, i]) for i, s in enumerate(STATES)})
+        return gn.Observations({s: (self.seen.astype(float), self.latent[self.seen, i]) for i, s in enumerate(STATES)})
 
     def rmse(self, latent: np.ndarray, frames: np.ndarray) -> float:
         """Root mean square error in the space of poses of latent states (frames, 3) at ``frames``."""
@@ -111,15 +102,15 @@ def record(path: str | Path, leak_free: bool = False, gap: tuple[int, int] = MIS
     return Recording(poses, poses @ vectors / np.sqrt(values), (vectors * np.sqrt(values)).T, gap)
 
 
-def model(recording: Recording, case: str, process: str = "paper") -> Model:
+def model(recording: Recording, case: str, process: str = "paper") -> gn.Model:
     """The paper's dictionaries: ``"A"`` has products of different states, ``"B"`` their squares too."""
-    libraries = {"A": polynomial(1, cross=2, constant=True), "B": polynomial(2, constant=True)}
+    libraries = {"A": gn.polynomial(1, cross=2, constant=True), "B": gn.polynomial(2, constant=True)}
     if case not in libraries:
         raise ValueError(f"case must be A or B; got {case!r}.")
     if process not in PROCESSES:
         raise ValueError(f"process must be one of {', '.join(PROCESSES)}; got {process!r}.")
     start = {s: float(recording.latent[0, i]) for i, s in enumerate(STATES)}
-    return Model(Dictionary(STATES, libraries[case]), initial=start, **PROCESSES[process])
+    return gn.Model(gn.Dictionary(STATES, libraries[case]), initial=start, **PROCESSES[process])
 
 
 def run(
@@ -137,10 +128,10 @@ def run(
     output.mkdir(parents=True, exist_ok=True)
     recording = record(amc, leak_free=leak_free, gap=gap)
     described = model(recording, case, process)
-    posterior = fit(
+    posterior = gn.fit(
         described,
         recording.observations(),
-        method=Lifted(draws=draws),
+        method=gn.Lifted(draws=draws),
         seed=seed,
         progress=progress,
         checkpoint=results.unfinished(output),
@@ -148,7 +139,7 @@ def run(
     posterior.save(output / "posterior.nc")
     results.save_table(output, posterior)
     visits, modes = posterior.visits, posterior.modes()
-    found: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "study": "human-motion",
         "case": case,
         "leak_free": leak_free,
@@ -171,21 +162,23 @@ def run(
     frames = np.arange(len(recording.poses), dtype=float)
     dense = np.linspace(0.0, frames[-1], 4 * len(frames) - 3)
     truth = {s: np.interp(dense, frames, recording.latent[:, i]) for i, s in enumerate(STATES)}
-    axes = plots.paths(forecast(posterior, dense), posterior.data, truth=truth, whole_paths=True)
+    axes = gn.plots.paths(gn.forecast(posterior, dense), posterior.data, truth=truth, whole_paths=True)
     results.save_figure(output, "experiments", axes)
-    results.save_figure(output, "coefficients", plots.coefficients(posterior))
-    results.save_figure(output, "inclusion", plots.inclusion(posterior))
-    results.save_figure(output, "residuals", plots.residuals(posterior))
+    results.save_figure(output, "coefficients", gn.plots.coefficients(posterior))
+    results.save_figure(output, "inclusion", gn.plots.inclusion(posterior))
+    results.save_figure(output, "residuals", gn.plots.residuals(posterior))
     results.save_chain_figures(output, posterior, [n for n, _ in posterior.scalars()][:8])
-    results.write_results(output, found, _table(found))
-    return found
+    results.write_results(output, figures, _table(figures))
+    return figures
 
 
-def evaluate(posterior: Posterior, recording: Recording) -> dict[str, Any]:
+def evaluate(posterior: gn.Posterior, recording: Recording) -> dict[str, Any]:
     """Errors in the space of poses on seen and missing frames, and coverage in the latent space."""
     frames = np.arange(len(recording.poses))
-    plain, noisy = (forecast(posterior, frames.astype(float), noise=noise, max_draws=_DRAWS) for noise in (False, True))
-    # The mean of expected paths is that of paths, with less Monte Carlo error, which is 0.01 to 0.03 otherwise.
+    plain, noisy = (
+        gn.forecast(posterior, frames.astype(float), noise=noise, max_draws=_DRAWS) for noise in (False, True)
+    )
+    # The mean of expected paths is that of paths, with less Monte Carlo error.
     mean = plain.expected.mean("draw").to_numpy()
     return {
         part: {
@@ -202,16 +195,16 @@ def evaluate(posterior: Posterior, recording: Recording) -> dict[str, Any]:
     }
 
 
-def _table(found: dict[str, Any]) -> str:
+def _table(figures: dict[str, Any]) -> str:
     """Errors and coverage of all draws and of each mode, as text."""
-    modes = [(f"mode {i + 1}, {m['weight']:.1%} of the draws", m) for i, m in enumerate(found["modes"])]
+    modes = [(f"mode {i + 1}, {m['weight']:.1%} of the draws", m) for i, m in enumerate(figures["modes"])]
     head = (
         "RMSE in joint angles, and part of the latent states inside 95 % bands with noise: those of each frame by "
         "itself,\nand those of whole paths."
     )
     parts = [
         results.columns(
-            [_row(f"{part} frames", name, figures[part]) for name, figures in [("all draws", found["all"]), *modes]]
+            [_row(f"{part} frames", name, errors[part]) for name, errors in [("all draws", figures["all"]), *modes]]
         )
         for part in ("seen", "missing")
     ]
@@ -236,13 +229,7 @@ def _per_draw(paths: xr.DataArray, recording: Recording, frames: np.ndarray) -> 
     return {"mean": float(np.mean(errors)), "std": float(np.std(errors))}
 
 
-def _latent_coverage(paths: Forecast, recording: Recording, frames: np.ndarray, kind: str = "pointwise") -> float:
+def _latent_coverage(paths: gn.Forecast, recording: Recording, frames: np.ndarray, kind: str = "pointwise") -> float:
     """Part of the latent states that a 95 % band holds; bands of whole paths are those over ``frames``."""
     there = replace(paths, states=paths.states.isel(time=frames))
     return float(np.mean(list(results.coverage(there, recording.latent[frames])[kind].values())))
-
-
-if __name__ == "__main__":
-    from gpnode.cli import main
-
-    main(["study", "human-motion"])

@@ -1,24 +1,18 @@
 """The paper's predator–prey problem: two species on different grids, a gap, one unknown start.
 
-``python -m gpnode.studies.predator_prey -o DIR`` runs the study.
+``gpnode study predator-prey -o DIR`` runs the study.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from gpnode.data.observations import Observations
-from gpnode.fitting.single import fit
-from gpnode.model.dynamics import Dictionary, KnownForm, Named, polynomial
-from gpnode.model.model import Model
-from gpnode.model.priors import Normal, Uniform
-from gpnode.render import plots
-from gpnode.results.forecasts import Forecast, forecast
-from gpnode.results.posterior import Posterior
+import gpnode as gn
 from gpnode.studies import results
 
 TRUTH = {"alpha": 1.0, "beta": -0.1, "gamma": -1.5, "delta": 0.75}
@@ -34,14 +28,13 @@ def true_path(times: np.ndarray) -> np.ndarray:
     """The noise-free solution (times, 2)."""
 
     def field(t: float, x: np.ndarray) -> list[float]:
-        return list(slopes(t, Named({"x1": x[0], "x2": x[1]}), Named(TRUTH)).values())
+        return list(slopes(t, SimpleNamespace(x1=x[0], x2=x[1]), SimpleNamespace(**TRUTH)).values())
 
     grid = np.asarray(times, dtype=float)
-    found = solve_ivp(field, (0.0, max(grid.max(), END)), START, t_eval=grid, rtol=1e-10, atol=1e-10)
-    return found.y.T
+    return solve_ivp(field, (0.0, max(grid.max(), END)), START, t_eval=grid, rtol=1e-10, atol=1e-10).y.T
 
 
-def slopes(t: Any, x: Named, p: Named) -> dict[str, Any]:
+def slopes(t: Any, x: Any, p: Any) -> dict[str, Any]:
     """Lotka and Volterra's equations; x1 is the prey, x2 the predator."""
     return {
         "x1": p.alpha * x.x1 + p.beta * x.x1 * x.x2,
@@ -49,24 +42,24 @@ def slopes(t: Any, x: Named, p: Named) -> dict[str, Any]:
     }
 
 
-def known_form() -> Model:
+def known_form() -> gn.Model:
     """The right equations with unknown rates; x1(0) is known to lie between 4 and 6, as in the paper."""
-    priors = {name: Normal(0.0, 2.0) for name in TRUTH}
-    return Model(KnownForm(("x1", "x2"), slopes, priors), initial={"x1": Uniform(4.0, 6.0), "x2": START[1]})
+    priors = {name: gn.Normal(0.0, 2.0) for name in TRUTH}
+    return gn.Model(gn.KnownForm(("x1", "x2"), slopes, priors), initial={"x1": gn.Uniform(4.0, 6.0), "x2": START[1]})
 
 
-def dictionary() -> Model:
+def dictionary() -> gn.Model:
     """The paper's 14-term dictionary: pure powers to the third and the product of both species."""
-    library = polynomial(3, cross=2, constant=False)
-    return Model(Dictionary(("x1", "x2"), library), initial={"x1": Uniform(4.0, 6.0), "x2": START[1]})
+    library = gn.polynomial(3, cross=2, constant=False)
+    return gn.Model(gn.Dictionary(("x1", "x2"), library), initial={"x1": gn.Uniform(4.0, 6.0), "x2": START[1]})
 
 
 def true_coefficients() -> np.ndarray:
     """The dictionary's true coefficients (equation, term)."""
-    found = np.zeros((2, 7))
-    found[0, [0, 2]] = TRUTH["alpha"], TRUTH["beta"]
-    found[1, [1, 2]] = TRUTH["gamma"], TRUTH["delta"]
-    return found
+    coef = np.zeros((2, 7))
+    coef[0, [0, 2]] = TRUTH["alpha"], TRUTH["beta"]
+    coef[1, [1, 2]] = TRUTH["gamma"], TRUTH["delta"]
+    return coef
 
 
 def noise_std() -> np.ndarray:
@@ -74,13 +67,13 @@ def noise_std() -> np.ndarray:
     return 0.1 * true_path(np.linspace(0.0, END, 2000)).std(axis=0)
 
 
-def simulate(seed: int = 0) -> Observations:
+def simulate(seed: int = 0) -> gn.Observations:
     """51 measurements of x1 from t = 1.5 on, 52 of x2 with a gap after the first."""
     rng = np.random.default_rng(seed)
     t1 = np.linspace(1.5, 16.5, 51)
     t2 = np.concatenate([[0.0], np.linspace(1.65, 16.35, 50), [16.5]])
     std = noise_std()
-    return Observations(
+    return gn.Observations(
         {
             "x1": (t1, true_path(t1)[:, 0] + std[0] * rng.normal(size=t1.size)),
             "x2": (t2, true_path(t2)[:, 1] + std[1] * rng.normal(size=t2.size)),
@@ -90,22 +83,19 @@ def simulate(seed: int = 0) -> Observations:
 
 def run(output: Path, seed: int = 0, seeds: int = 1, progress: bool = True) -> dict[str, Any]:
     """Fit ``seeds`` data sets from cold, forecast to t = 30, compare with SINDy; everything goes into ``output``."""
-    output.mkdir(parents=True, exist_ok=True)
     runs = []
-    for own in range(seed, seed + seeds):
-        folder = output if seeds == 1 else output / f"seed-{own}"
-        folder.mkdir(parents=True, exist_ok=True)
-        kept = results.unfinished(folder)
-        posterior = fit(dictionary(), simulate(own), seed=own, progress=progress, checkpoint=kept)
-        ahead = forecast(posterior, TIMES)
-        runs.append({"seed": own, **_evaluate(posterior, ahead, folder), "sindy": _sindy(own)})
+    for data_seed, folder in results.data_sets(output, seed, seeds):
+        checkpoint = results.unfinished(folder)
+        posterior = gn.fit(dictionary(), simulate(data_seed), seed=data_seed, progress=progress, checkpoint=checkpoint)
+        ahead = gn.forecast(posterior, TIMES)
+        runs.append({"seed": data_seed, **_evaluate(posterior, ahead, folder), "sindy": _sindy(data_seed)})
         _draw(posterior, ahead, folder)
-    found = {"study": "predator-prey", "runs": runs, "summary": _summary(runs)}
-    results.write_results(output, found, _table(found))
-    return found
+    figures = {"study": "predator-prey", "runs": runs, "summary": _summary(runs)}
+    results.write_results(output, figures, _table(figures))
+    return figures
 
 
-def _evaluate(posterior: Posterior, ahead: Forecast, folder: Path) -> dict[str, Any]:
+def _evaluate(posterior: gn.Posterior, ahead: gn.Forecast, folder: Path) -> dict[str, Any]:
     truth = true_path(TIMES)
     posterior.save(folder / "posterior.nc")
     results.save_table(folder, posterior)
@@ -130,19 +120,19 @@ def _sindy(seed: int) -> list[dict[str, Any]] | str:
         return "pysindy is not installed; pip install pysindy"
 
 
-def _draw(posterior: Posterior, ahead: Forecast, folder: Path) -> None:
+def _draw(posterior: gn.Posterior, ahead: gn.Forecast, folder: Path) -> None:
     truth = dict(zip(("x1", "x2"), true_path(TIMES).T, strict=True))
-    results.save_figure(folder, "experiments", plots.paths(ahead, posterior.data, truth=truth, whole_paths=True))
-    results.save_figure(folder, "coefficients", plots.coefficients(posterior, truth=true_coefficients()))
-    results.save_figure(folder, "inclusion", plots.inclusion(posterior))
-    results.save_figure(folder, "phase-portrait", plots.phase_portrait(posterior, "x1", "x2"))
-    results.save_figure(folder, "residuals", plots.residuals(posterior))
+    results.save_figure(folder, "experiments", gn.plots.paths(ahead, posterior.data, truth=truth, whole_paths=True))
+    results.save_figure(folder, "coefficients", gn.plots.coefficients(posterior, truth=true_coefficients()))
+    results.save_figure(folder, "inclusion", gn.plots.inclusion(posterior))
+    results.save_figure(folder, "phase-portrait", gn.plots.phase_portrait(posterior, "x1", "x2"))
+    results.save_figure(folder, "residuals", gn.plots.residuals(posterior))
     results.save_chain_figures(folder, posterior, SHOWN)
 
 
 def _summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
     """Medians over data sets, for us and for every variant of SINDy in case 1."""
-    found = {
+    summary = {
         "median_rmse_mean_path": np.median([r["rmse_mean_path_0_30"] for r in runs], axis=0),
         "coverage_95": results.over_data_sets([r["coverage_95_0_30"] for r in runs]),
         "all_converged": all(r["convergence"]["converged"] for r in runs),
@@ -156,18 +146,18 @@ def _summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
                 for o in r["sindy"]
                 if (o["case"], o["variant"]) == (row["case"], row["variant"])
             ]
-            found["sindy_case_1_median_rmse"][row["variant"]] = np.median(errors, axis=0)
-    return found
+            summary["sindy_case_1_median_rmse"][row["variant"]] = np.median(errors, axis=0)
+    return summary
 
 
-def _table(found: dict[str, Any]) -> str:
+def _table(figures: dict[str, Any]) -> str:
     """The comparison side by side, and what bands held, as text."""
     errors = "RMSE over t = 0 to 30 against the true path; inf where the path runs away."
-    runs, median = found["runs"], found["summary"]["median_rmse_mean_path"]
+    runs, median = figures["runs"], figures["summary"]["median_rmse_mean_path"]
     parts = [errors, *(results.columns(_errors(f"data {r['seed']}", r["rmse_mean_path_0_30"], _rows(r))) for r in runs)]
     parts += sorted({r["sindy"] for r in runs if isinstance(r["sindy"], str)})  # why it is not there
     if len(runs) > 1:
-        sindy = found["summary"]["sindy_case_1_median_rmse"]
+        sindy = figures["summary"]["sindy_case_1_median_rmse"]
         others = [(f"case 1, {variant}", rmse) for variant, rmse in sindy.items()]
         parts.append(results.columns(_errors("median over data sets", median, others)))
     bands = [row for run in runs for row in results.bands(run["coverage_95_0_30"], f"data {run['seed']}")]
@@ -176,17 +166,11 @@ def _table(found: dict[str, Any]) -> str:
 
 def _rows(run: dict[str, Any]) -> list[tuple[str, Any]]:
     """SINDy's cases and variants with their errors; none where it is not installed."""
-    found = run["sindy"]
-    return [(f"{row['case']}, {row['variant']}", row["rmse"]) for row in found] if isinstance(found, list) else []
+    rows = run["sindy"] if isinstance(run["sindy"], list) else []
+    return [(f"{row['case']}, {row['variant']}", row["rmse"]) for row in rows]
 
 
 def _errors(what: str, ours: Any, sindy: list[tuple[str, Any]]) -> list[dict[str, str]]:
     """Errors of both species as rows of a table: ours first, then SINDy's."""
-    found = [("gpnode, mean path", ours), *((f"SINDy, {variant}", rmse) for variant, rmse in sindy)]
-    return [{what: who, "x1": f"{a:.3f}", "x2": f"{b:.3f}"} for who, (a, b) in found]
-
-
-if __name__ == "__main__":
-    from gpnode.cli import main
-
-    main(["study", "predator-prey"])
+    rows = [("gpnode, mean path", ours), *((f"SINDy, {variant}", rmse) for variant, rmse in sindy)]
+    return [{what: who, "x1": f"{a:.3f}", "x2": f"{b:.3f}"} for who, (a, b) in rows]

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 from scipy.integrate import odeint
+from threadpoolctl import threadpool_limits
 
-from gpnode._config import computing
 from gpnode.studies import predator_prey as problem
 
 THRESHOLDS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)
@@ -117,15 +117,17 @@ def path(coefficients: np.ndarray, times: np.ndarray, tolerance: float = 1e-8) -
             return np.zeros(2)
         return coefficients @ np.array([x, y, x * y, x * x, y * y, x**3, y**3])
 
-    found, report = odeint(field, problem.START, times, rtol=tolerance, atol=tolerance, mxstep=10_000, full_output=True)
-    lost = np.abs(found).max(axis=1) > _BOUND
+    states, report = odeint(
+        field, problem.START, times, rtol=tolerance, atol=tolerance, mxstep=10_000, full_output=True
+    )
+    lost = np.abs(states).max(axis=1) > _BOUND
     if report["message"] != "Integration successful.":
         lost[1:] = True
-    found[np.logical_or.accumulate(lost)] = np.inf
-    return found
+    states[np.logical_or.accumulate(lost)] = np.inf
+    return states
 
 
-@computing()
+@threadpool_limits.wrap(limits=1, user_api="blas")  # more would only wait for each other: matrices are small
 def run(seed: int, times: np.ndarray) -> list[dict[str, object]]:
     """Every case and variant: coefficients, and the error of the path over ``times`` against the truth.
 

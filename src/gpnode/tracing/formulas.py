@@ -15,7 +15,7 @@ from gpnode.tracing.interpreter import Algebra, Unsupported, known_elements, run
 NoExpression = Unsupported  # what has no formula, by the name it has where formulas are read
 
 
-def formulas(function: Callable[..., Sequence[Any]], symbols: Sequence[Any]) -> list[sympy.Expr]:
+def write_formulas(function: Callable[..., Sequence[Any]], symbols: Sequence[Any]) -> list[sympy.Expr]:
     """What ``function`` of as many numbers as there are ``symbols`` returns, as formulas in them.
 
     Raises :class:`NoExpression` where there is none.

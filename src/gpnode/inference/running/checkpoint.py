@@ -1,7 +1,7 @@
 """A run on disk: everything needed to go on after each chunk of each chain, and nothing that can be half there.
 
     run.json        what is run: fingerprint of model and data, seed, sampler, versions
-    start.npz       what the search found: grid, modes, first points of the chains
+    start.npz       what the search found: grid, maxima, first points of the chains
     chain-0.npz     state of a chain after its last complete chunk, with the checksum of its draws
     chain-0.draws   its draws, one row after the other
 
@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gpnode._files import cannot_write, make_folder, read_arrays, write_arrays, write_text
-from gpnode._versions import versions
+from gpnode._versions import installed_versions
 from gpnode.data.observations import Observations
 from gpnode.data.scaling import Scaling
 from gpnode.errors import CheckpointError, FileFormatError
@@ -63,11 +63,11 @@ def read_run(folder: Path) -> Run | None:
     try:
         if path.stat().st_size > _LARGEST_JSON:
             raise ValueError("it is too large")
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if found["format"] != FORMAT:
-            raise ValueError(f"its format is {found['format']}, and this version of gpnode reads {FORMAT}")
-        method = METHODS[found["method"]].from_settings(found["settings"])
-        return Run(str(found["fingerprint"]), int(found["seed"]), method, dict(found["versions"]))
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] != FORMAT:
+            raise ValueError(f"its format is {content['format']}, and this version of gpnode reads {FORMAT}")
+        method = METHODS[content["method"]].from_settings(content["settings"])
+        return Run(str(content["fingerprint"]), int(content["seed"]), method, dict(content["versions"]))
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise FileFormatError(f"{path} is not a checkpoint of gpnode's, or is damaged ({error}).") from error
 
@@ -138,7 +138,7 @@ class Checkpoint:
     # -- the start ------------------------------------------------------------------------
 
     def save_start(self, start: Start, points: list[np.ndarray]) -> None:
-        """Keep what the search found, and where chains begin in the coordinates of their modes."""
+        """Keep what the search found, and where chains begin in the coordinates of their whitenings."""
         problem, search = start.problem, start.search
         described = {
             "solver": {"kind": type(problem.solver).__name__, **vars(problem.solver)},
@@ -177,9 +177,9 @@ class Checkpoint:
     def restore(self, chain: Chain, warmup: int) -> None:
         """Bring a chain that stands at its start to where it was, and let its draws go to disk from now on."""
         chain.trace = FileTrace(self._draws(chain.index))
-        found = read_chain(self.folder, chain.index, warmup)
-        if found is not None:
-            arrays, chain.trace = found
+        kept = read_chain(self.folder, chain.index, warmup)
+        if kept is not None:
+            arrays, chain.trace = kept
             chain.state = _unpack(arrays, chain.state, self._state(chain.index))
             chain.warmup_failures = arrays["warmup_failures"].copy()
             chain.divergences = int(arrays["divergences"])
@@ -249,7 +249,7 @@ def read_chain(folder: Path, index: int, warmup: int) -> tuple[dict[str, np.ndar
     try:
         done, checksum = int(arrays["done"]), int(arrays["checksum"])
         fields = json.loads(str(arrays["row"]))
-        dtype = np.dtype([(str(n), str(t), tuple(map(int, rest[0])) if rest else ()) for n, t, *rest in fields])
+        dtype = np.dtype([(str(n), str(t), tuple(map(int, shape[0])) if shape else ()) for n, t, *shape in fields])
         if any(dtype[name].base.kind not in _NUMBERS for name in dtype.names or ()):
             raise ValueError("rows hold something else than numbers")
     except (ValueError, TypeError, KeyError, IndexError) as error:
@@ -272,14 +272,14 @@ def _pack(state: Any) -> dict[str, np.ndarray]:
 def _unpack(arrays: Mapping[str, np.ndarray], like: Any, path: Path) -> Any:
     """The state kept in ``arrays``, which must have the shapes and types of ``like``."""
     leaves, tree = jax.tree.flatten(like)
-    found = []
+    restored = []
     for i, leaf in enumerate(leaves):
         words = arrays.get(f"state-{i}")
         wanted = np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
         if words is None or words.shape != wanted.shape or words.dtype != wanted.dtype:
             raise FileFormatError(f"{path} is the state of a chain of another run. Delete it to begin the chain anew.")
-        found.append(jax.random.wrap_key_data(jnp.asarray(words)) if _is_key(leaf) else jnp.asarray(words))
-    return jax.tree.unflatten(tree, found)
+        restored.append(jax.random.wrap_key_data(jnp.asarray(words)) if _is_key(leaf) else jnp.asarray(words))
+    return jax.tree.unflatten(tree, restored)
 
 
 def _is_key(leaf: Any) -> bool:
@@ -310,4 +310,4 @@ def _lock(folder: Path) -> IO[bytes]:
 
 def new_run(fingerprint: str, seed: int, method: Method) -> Run:
     """What is to be run, with the versions of now."""
-    return Run(fingerprint, seed, method, versions())
+    return Run(fingerprint, seed, method, installed_versions())

@@ -65,7 +65,7 @@ class Workers:
                 f"executor must be a concurrent.futures.Executor or a function that makes one; got {choice!r}."
             )
         self._choice, self._most = choice, most
-        self._given = isinstance(choice, Executor)
+        self._borrowed = isinstance(choice, Executor)
         self._executor = choice if isinstance(choice, Executor) else self._make()
 
     def _make(self) -> Executor:
@@ -82,13 +82,13 @@ class Workers:
             return self._executor.submit(_call, task.function, *task.arguments)
 
     def _renew(self) -> None:
-        if self._given:
+        if self._borrowed:
             warnings.warn(
                 "the executor has lost its workers and cannot go on; the run goes on in threads of this process, with "
                 "the same results. To have workers replaced, pass a function that makes the executor.",
                 stacklevel=2,
             )
-            self._given = False
+            self._borrowed = False
         else:
             self._executor.shutdown(wait=False, cancel_futures=True)
         self._executor = self._make()
@@ -97,7 +97,7 @@ class Workers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if not self._given:
+        if not self._borrowed:
             self._executor.shutdown(cancel_futures=True)
 
 

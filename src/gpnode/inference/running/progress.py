@@ -18,7 +18,7 @@ from gpnode.inference.stopping.statistics import rank_rhat
 _RHAT_EVERY = 3.0  # seconds; R-hat over all parameters is not free
 _GUESS_PART = 0.01  # of all steps, before saying how much is left
 _MOST_FOR_RHAT = 1000  # draws per chain, spread over all there are, so that long runs do not slow down
-_ENOUGH = 50  # draws per chain before R-hat means anything
+_FEWEST_FOR_RHAT = 50  # draws per chain before R-hat means anything
 
 
 class Display:
@@ -101,7 +101,7 @@ class Display:
         compared = active if len(active) > 1 else chains
         fewest = min(c.trace.count for c in compared)
         now = time.perf_counter()
-        if fewest >= _ENOUGH and now - self._last_rhat > _RHAT_EVERY:
+        if fewest >= _FEWEST_FOR_RHAT and now - self._last_rhat > _RHAT_EVERY:
             some = np.linspace(0, fewest - 1, min(fewest, _MOST_FOR_RHAT)).astype(int)
             draws = np.stack([c.trace.read()["draw"][some] for c in compared])
             self._rhat = max(rank_rhat(draws[:, :, i]) for i in range(draws.shape[2]))

@@ -109,10 +109,10 @@ class FileTrace:
         wanted = self._count * self._dtype.itemsize
         if not self._path.is_file() or self._path.stat().st_size < wanted:
             raise FileFormatError(f"{self._path} is missing or shorter than the {wanted} bytes it should have.")
-        found = 0
+        checksum = 0
         with open(self._path, "rb") as file:
             while wanted:
                 part = file.read(min(wanted, 1 << 24))
-                found, wanted = zlib.crc32(part, found), wanted - len(part)
-        if found != self.checksum:
+                checksum, wanted = zlib.crc32(part, checksum), wanted - len(part)
+        if checksum != self.checksum:
             raise FileFormatError(f"{self._path} is damaged: its checksum is not the one recorded with it.")

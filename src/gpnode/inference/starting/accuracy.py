@@ -20,7 +20,7 @@ ACCURACY_DRAWS = 100
 _ACCURATE = 0.02  # nats
 # Errors in nats that not more than a twentieth of the draws may exceed: of steps, and of those that replace them,
 # where chains may yet go to places in which errors grow faster.
-_TOO_COARSE, _FINE_ENOUGH, _ACCURATE_PART = 0.1, 0.01, 0.95
+_TOO_COARSE, _FINE, _ACCURATE_PART = 0.1, 0.01, 0.95
 _MOST_NODES = 10_000  # of all experiments together, on a finer grid
 _ASTRAY = 2.0  # nats per parameter
 
@@ -73,7 +73,7 @@ def with_finer_steps(
         if problem.nodes.size > _MOST_NODES:
             return None
         # Grids that grow, to a limit, cannot make a run begin again for ever.
-        if problem.nodes.size > start.problem.nodes.size and error(problem) < _FINE_ENOUGH:
+        if problem.nodes.size > start.problem.nodes.size and error(problem) < _FINE:
             break
     else:
         return None

@@ -1,6 +1,6 @@
 """From a path that follows the data to parameters that all fit each other.
 
-The search weighs measurements by a guess of the noise. Here covariances adapt to what the path
+The search divides residuals by a guess of the noise. Here covariances adapt to what the path
 leaves over, the path to the covariances, and so on until the density stops rising.
 """
 
@@ -18,11 +18,11 @@ from gpnode.problem.density import Problem
 from gpnode.problem.evaluation import compiled_for_search, log_density
 
 _ROUNDS = 8
-_ENOUGH = 1.0  # nats gained in a round
+_LEAST_GAIN = 1.0  # nats gained in a round
 
 
 def alternate(problem: Problem, start: np.ndarray, key: Array) -> np.ndarray:
-    """Unconstrained vector at or near a mode, found by turns; ``start`` if nothing better was found."""
+    """A vector at or near a maximum: path and hyperparameters are fitted in turn; ``start`` if none is better."""
     best, height = np.asarray(start), log_density(problem, start)[0]
     u = best
     for i in range(_ROUNDS):
@@ -31,7 +31,7 @@ def alternate(problem: Problem, start: np.ndarray, key: Array) -> np.ndarray:
         gain = reached - height
         if reached > height:
             best, height = u, reached
-        if i > 2 and gain < _ENOUGH:
+        if i > 2 and gain < _LEAST_GAIN:
             break
     return best
 
@@ -57,8 +57,8 @@ def _fit_hyper(problem: Problem, u: np.ndarray) -> np.ndarray:
             return 1e12, np.zeros(where.size)
         return -float(value), -np.asarray(gradient)[where]
 
-    found = scipy.optimize.minimize(negative, u[where], jac=True, method="L-BFGS-B", options={"maxiter": 60})
-    return place(found.x) if found.fun < 1e12 else u
+    optimum = scipy.optimize.minimize(negative, u[where], jac=True, method="L-BFGS-B", options={"maxiter": 60})
+    return place(optimum.x) if optimum.fun < 1e12 else u
 
 
 @compiled_for_few_calls
@@ -75,7 +75,7 @@ def _path_system(problem: Problem, u: Array, key: Array, x: Array) -> tuple[Arra
 
 
 def fit_path(problem: Problem, u: np.ndarray, key: Array, most: int = 30) -> np.ndarray:
-    """Levenberg–Marquardt on the lifted residuals, given the rest."""
+    """Levenberg–Marquardt on the lifted residuals, given the hyperparameters."""
     at = jnp.asarray(u)
     x = np.asarray(_path_start(problem, at, key))
     r, slope, status, vector = _path_system(problem, at, key, jnp.asarray(x))

@@ -15,7 +15,7 @@ from gpnode.inference.samplers.base import Method, Sampler
 from gpnode.inference.starting.accuracy import back_to_the_data, with_accurate_steps
 from gpnode.inference.starting.alternation import alternate
 from gpnode.inference.starting.pilots import run_pilots
-from gpnode.inference.starting.search import Candidate, SearchResult, search
+from gpnode.inference.starting.search import Candidate, SearchResult, find_candidates
 from gpnode.inference.starting.start import Start
 from gpnode.problem.density import Problem
 from gpnode.problem.grid import with_steps, with_steps_for
@@ -29,7 +29,7 @@ def find_start(problem: Problem, key: Array, method: Method, say: Callable[[str]
     If the method has pilots, they show the way where the equations alone cannot follow the data.
     """
     settings = method.search
-    result = search(problem, key, settings, say)
+    result = find_candidates(problem, key, settings, say)
     if not result.candidates:
         raise StartError(
             f"no parameters were found whose path can be solved ({result.failed_solves} solves failed). "

@@ -63,7 +63,7 @@ class _Counter:
     failed = 0
 
 
-def search(problem: Problem, key: Array, settings: Search, say: Callable[[str], None]) -> SearchResult:
+def find_candidates(problem: Problem, key: Array, settings: Search, say: Callable[[str], None]) -> SearchResult:
     """Climb the ladder: slopes, then paths, from several starts; the best candidates first."""
     say("smoothing")
     smooths = [

@@ -91,7 +91,7 @@ def noise_levels(problem: Problem, smooths: list[Smooth | None]) -> np.ndarray:
 
 @compiled_for_few_calls
 def draw_starts(problem: Problem, hyper: Values, keys: Array) -> Array:
-    """Prior draws (keys, size) of what the path depends on, with the other parameters given."""
+    """Prior draws (keys, size) of what the path depends on, given the hyperparameters."""
     return jax.vmap(lambda key: problem.draw_path_prior(key, hyper))(keys)
 
 

@@ -18,8 +18,8 @@ _LAG, _LONGEST_LAG = 0.01, 100  # part of a chain, and draws; what changes faste
 # Once levels are known, averages over an eighth of that, but of some draws at least, tell when chains changed between
 # them.
 _SHARPER, _FEWEST_AVERAGED = 8, 4
-_GAP = 1.0  # between two levels, in units of the spread about them; the halves of a uniform distribution have 0.7
-_CLIP = 5.0  # how far, in scale_trils, a value may count
+_GAP = 1.0  # between two levels, in standard deviations about them; the halves of a uniform distribution have 0.7
+_CLIP = 5.0  # how far from the median, in scales, a value may count
 _FEWEST = 40  # draws in a mode
 _NEGLIGIBLE = 0.05  # part of the draws
 _BEHIND = 3.0  # standard deviations of a normal distribution's log density
@@ -76,7 +76,7 @@ class Modes:
 def far_behind(size: int) -> float:
     """By how much the mean log density of a place with ``size`` unknowns is lower where it cannot matter.
 
-    Places below that have been seen to hold a chain for thousands of draws before it went to the others.
+    A place below that may hold a chain for thousands of draws before it goes to the others.
     """
     return _BEHIND * float(np.sqrt(0.5 * size))
 
@@ -89,12 +89,12 @@ def find_modes(draws: np.ndarray, log_density: np.ndarray) -> Modes:
     come back.
     """
     labels = np.zeros(draws.shape[:2], dtype=int)
-    spread = 1.5 * np.median(np.abs(draws - np.median(draws, axis=(0, 1))), axis=(0, 1))
-    moving = spread > 0
+    scale = 1.5 * np.median(np.abs(draws - np.median(draws, axis=(0, 1))), axis=(0, 1))
+    moving = scale > 0
     if not (np.isfinite(draws).all() and moving.any()):
         return Modes(labels)
     centred = draws[:, :, moving] - np.median(draws[:, :, moving], axis=(0, 1))
-    values = np.clip(centred / spread[moving], -_CLIP, _CLIP)
+    values = np.clip(centred / scale[moving], -_CLIP, _CLIP)
     lag = max(1, min(int(_LAG * draws.shape[1]), _LONGEST_LAG))
     unsplit = [0]
     while unsplit and labels.max() + 1 < _MOST:
@@ -119,12 +119,12 @@ def find_modes(draws: np.ndarray, log_density: np.ndarray) -> Modes:
 
 def _arrivals(labels: np.ndarray, shortest: int) -> np.ndarray:
     """Labels (visits,) of where chains went to and stayed for ``shortest`` draws: on the way they may seem to turn."""
-    found = []
-    for own in labels:
-        changes = np.flatnonzero(np.diff(own)) + 1
-        lengths = np.diff([*changes, own.size])
-        found.append(own[changes[lengths >= shortest]])
-    return np.concatenate(found)
+    arrivals = []
+    for chain in labels:
+        changes = np.flatnonzero(np.diff(chain)) + 1
+        lengths = np.diff([*changes, chain.size])
+        arrivals.append(chain[changes[lengths >= shortest]])
+    return np.concatenate(arrivals)
 
 
 def _upper_level(values: np.ndarray, chosen: np.ndarray, lag: int) -> np.ndarray | None:
@@ -145,22 +145,22 @@ def _upper_level(values: np.ndarray, chosen: np.ndarray, lag: int) -> np.ndarray
 
 
 def _widest_gap(ordered: np.ndarray) -> float | None:
-    """The middle of the widest gap in ``ordered`` values, in units of the spread on either side; None if it is no gap.
+    """The middle of the widest gap in ``ordered`` values, in standard deviations on either side; None if it is no gap.
 
     A tenth of the smaller side may lie in the gap, for chains are on their way now and then.
     """
     n = ordered.size
     below = np.arange(_FEWEST, n - _FEWEST)
     sums, squares = (np.cumsum((ordered - ordered.mean()) ** power) for power in (1, 2))
-    scale_trils = []
+    stds = []
     for count, total, square in (
         (below, sums[below - 1], squares[below - 1]),
         (n - below, sums[-1] - sums[below - 1], squares[-1] - squares[below - 1]),
     ):
-        scale_trils.append(np.sqrt(np.maximum(square / count - (total / count) ** 2, 0.0)))
+        stds.append(np.sqrt(np.maximum(square / count - (total / count) ** 2, 0.0)))
     fringe = np.minimum(below, n - below) // 10
     first, last = ordered[below - fringe - 1], ordered[np.minimum(below + fringe, n - 1)]
-    widths = (last - first) / np.maximum(np.maximum(*scale_trils), 1e-300)
+    widths = (last - first) / np.maximum(np.maximum(*stds), 1e-300)
     widest = int(np.argmax(widths))
     return float(0.5 * (first[widest] + last[widest])) if widths[widest] > _GAP else None
 

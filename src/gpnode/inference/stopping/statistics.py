@@ -77,13 +77,13 @@ def geweke(draws: np.ndarray, first: float = 0.1, last: float = 0.5, pieces: int
     for chain in draws:
         levelled = np.concatenate([part - part.mean() for part in np.array_split(chain, pieces)])
         slowness = max(1.0, n / max(bulk_ess(levelled[None]), 1.0))
-        spread = levelled.std(ddof=pieces)
+        std = levelled.std(ddof=pieces)
         parts = np.array_split(chain[n - tail :], pieces)
         difference = np.array([part.mean() - chain[:head].mean() for part in parts])
         # Draws closer together than the autocorrelation count as one.
         size = np.array([max(1.0, part.size / slowness) for part in parts])
-        error = spread * np.sqrt(1.0 / max(1.0, head / slowness) + 1.0 / size)
-        scores.append(difference / error if spread > 0 else np.full(pieces, np.nan))
+        error = std * np.sqrt(1.0 / max(1.0, head / slowness) + 1.0 / size)
+        scores.append(difference / error if std > 0 else np.full(pieces, np.nan))
     return np.array(scores)
 
 

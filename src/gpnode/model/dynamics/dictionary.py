@@ -82,12 +82,12 @@ class Dictionary(Dynamics):
     @property
     def terms(self) -> tuple[Term, ...]:
         """All candidate terms, over equations."""
-        found: dict[str, Term] = {}
+        by_name: dict[str, Term] = {}
         for library in self.libraries:
             for term in library.terms(self.inputs):
-                if found.setdefault(term.name, term) != term:
+                if by_name.setdefault(term.name, term) != term:
                     raise ModelError(f"two equations use different terms named {term.name!r}. Rename one of them.")
-        return tuple(found.values())
+        return tuple(by_name.values())
 
     def masks(self) -> tuple[np.ndarray, np.ndarray]:
         """``free`` (states, terms) marks inferred coefficients; ``known`` holds the others, in user units."""
@@ -226,14 +226,14 @@ class BoundDictionary(BoundDynamics):
     def report(self, values: Values) -> Values:
         where = tuple(np.array(self.free).T)
         matrix = self.known.at[where].set(values[self.name] * self.unit[where])
-        found = {self.name: matrix}
+        reported = {self.name: matrix}
         for parameter in self.block.parameters():
             if parameter.name != self.name:
-                found[parameter.name] = values[parameter.name]
-        return found
+                reported[parameter.name] = values[parameter.name]
+        return reported
 
     def dims(self) -> dict[str, dict[str, tuple[str, ...]]]:
-        found: dict[str, dict[str, tuple[str, ...]]] = {
+        dims: dict[str, dict[str, tuple[str, ...]]] = {
             self.name: {f"{self.name}.state": self.states, f"{self.name}.term": tuple(t.name for t in self.terms)}
         }
         for parameter in self.block.parameters():
@@ -241,8 +241,8 @@ class BoundDictionary(BoundDynamics):
                 labels = (
                     self.states if parameter.shape == (len(self.states),) else tuple(map(str, range(parameter.size)))
                 )
-                found[parameter.name] = {f"{parameter.name}.group": labels} if parameter.shape else {}
-        return found
+                dims[parameter.name] = {f"{parameter.name}.group": labels} if parameter.shape else {}
+        return dims
 
     def constants(self) -> dict[str, Array]:
         mask = np.ones((len(self.states), len(self.terms)), dtype=bool)

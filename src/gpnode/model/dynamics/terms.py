@@ -36,13 +36,13 @@ class Term(ABC):
         """The term as a formula in ``inputs``, or a symbol of its name where there is none."""
         import sympy
 
-        from gpnode.tracing.formulas import NoExpression, formulas
+        from gpnode.tracing.formulas import NoExpression, write_formulas
 
         def value(*xs: Any) -> list[Any]:
             return [jnp.asarray(self(Named(dict(zip(inputs, xs, strict=True)))), dtype=float)]
 
         try:
-            return formulas(value, [sympy.Symbol(s) for s in inputs])[0]
+            return write_formulas(value, [sympy.Symbol(s) for s in inputs])[0]
         except NoExpression:
             return sympy.Symbol(self.name)
 
@@ -129,12 +129,12 @@ class Library:
     makers: tuple[Callable[[tuple[str, ...]], list[Term]], ...]
 
     def terms(self, states: Sequence[str]) -> tuple[Term, ...]:
-        found = [term for make in self.makers for term in make(tuple(states))]
-        names = [term.name for term in found]
+        terms = [term for make in self.makers for term in make(tuple(states))]
+        names = [term.name for term in terms]
         for name in names:
             if names.count(name) > 1:
                 raise ModelError(f"the library has two terms named {name!r}. Remove or rename one.")
-        return tuple(found)
+        return tuple(terms)
 
     def __add__(self, other: Library) -> Library:
         return Library(self.makers + other.makers)
@@ -151,13 +151,13 @@ def polynomial(degree: int = 2, *, cross: int | None = None, constant: bool = Tr
     most = degree if cross is None else cross
 
     def make(states: tuple[str, ...]) -> list[Term]:
-        found: list[Term] = [Monomial(())] if constant else []
+        monomials: list[Term] = [Monomial(())] if constant else []
         for total in range(1, max(degree, most) + 1):
             combos = itertools.combinations_with_replacement(states, total)
             powers = [tuple((s, c.count(s)) for s in dict.fromkeys(c)) for c in combos]
-            found += [Monomial(p) for p in powers if len(p) > 1 and total <= most]
-            found += [Monomial(p) for p in powers if len(p) == 1 and total <= degree]
-        return found
+            monomials += [Monomial(p) for p in powers if len(p) > 1 and total <= most]
+            monomials += [Monomial(p) for p in powers if len(p) == 1 and total <= degree]
+        return monomials
 
     return Library((make,))
 

@@ -96,9 +96,9 @@ def describe_hyper(hyper: Any) -> Any:
     if not isinstance(hyper, dist.Distribution):
         return float(hyper)
     named = {name: np.asarray(getattr(hyper, name)).tolist() for name in hyper.arg_constraints if hasattr(hyper, name)}
-    found = {"distribution": type(hyper).__name__, **named}
+    description = {"distribution": type(hyper).__name__, **named}
     if hasattr(hyper, "base_dist"):
-        found["base"] = describe_hyper(hyper.base_dist)
+        description["base"] = describe_hyper(hyper.base_dist)
         # Sorted, because the order of leaves is that of a set, which differs from process to process.
-        found["numbers"] = sorted(float(v) for leaf in jax.tree.leaves(hyper) for v in np.ravel(leaf))
-    return found
+        description["numbers"] = sorted(float(v) for leaf in jax.tree.leaves(hyper) for v in np.ravel(leaf))
+    return description

@@ -48,14 +48,14 @@ def _sorted_class(kind: Any) -> Any:
 def _sorted(node: Any) -> Any:
     if not _is_distribution(node) or isinstance(node, _Sorted):
         return node
-    found = copy.copy(node)
-    vars(found).update({name: _sorted(part) for name, part in vars(node).items()})
+    copied = copy.copy(node)
+    vars(copied).update({name: _sorted(part) for name, part in vars(node).items()})
     kind: Any = type(node)
-    found.__class__ = _sorted_class(kind)
-    return found
+    copied.__class__ = _sorted_class(kind)
+    return copied
 
 
 def _restored(kind: Any, content: dict[str, Any]) -> Any:
-    found: Any = object.__new__(_sorted_class(kind))
-    vars(found).update(content)
-    return found
+    instance: Any = object.__new__(_sorted_class(kind))
+    vars(instance).update(content)
+    return instance

@@ -34,15 +34,15 @@ def map_grouped(function: Callable[..., Array], things: Sequence[Any], *argument
             kinds.append((kind, [i]))
         else:
             members.append(i)
-    found: dict[int, Array] = {}
+    results: dict[int, Array] = {}
     for _, members in kinds:
-        own = [[given[i] for i in members] for given in (things, *arguments)]
+        columns = [[column[i] for i in members] for column in (things, *arguments)]
         if len(members) == 1:
-            found[members[0]] = function(*(given[0] for given in own))
+            results[members[0]] = function(*(column[0] for column in columns))
         else:
-            stacked = (jax.tree.map(lambda *numbers: jnp.stack(numbers), *given) for given in own)
-            found |= dict(zip(members, jax.vmap(function)(*stacked), strict=True))
-    return [found[i] for i in range(len(things))]
+            stacked = (jax.tree.map(lambda *numbers: jnp.stack(numbers), *column) for column in columns)
+            results |= dict(zip(members, jax.vmap(function)(*stacked), strict=True))
+    return [results[i] for i in range(len(things))]
 
 
 class Parameter(eqx.Module):

@@ -147,13 +147,13 @@ class HorseshoeBlock(Block):
 
     def parameters(self) -> tuple[Parameter, ...]:
         unit = unconstraining_transform(Normal(0.0, 1.0))
-        found = [
+        parameters = [
             Parameter(unit, self.name, (len(self.groups),)),
             Parameter(unconstraining_transform(self.tau_prior), f"{self.name}.tau", self.tau_prior.batch_shape),
         ]
         if self.slab_prior is not None:
-            found.append(Parameter(unconstraining_transform(self.slab_prior), f"{self.name}.slab_var"))
-        return tuple(found)
+            parameters.append(Parameter(unconstraining_transform(self.slab_prior), f"{self.name}.slab_var"))
+        return tuple(parameters)
 
     def log_prior(self, values: Values) -> Array:
         tau, coef = values[f"{self.name}.tau"], values[self.name]

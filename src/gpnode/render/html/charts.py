@@ -13,7 +13,7 @@ _MOST_DOTS = 200
 
 def draw_dots(times: np.ndarray, values: np.ndarray) -> Markup:
     """Measurements as dots; evenly spread ones where there are very many."""
-    shown = spread_evenly(times.size, _MOST_DOTS)
+    shown = even_positions(times.size, _MOST_DOTS)
     x, y = _to_pixels(times[shown], times, _WIDTH), _to_pixels(values[shown], values, -_HEIGHT)
     return render_template(
         "charts/dots.html", width=_WIDTH, height=_HEIGHT, dots=[_format_pair(*p) for p in zip(x, y, strict=True)]
@@ -34,7 +34,7 @@ def draw_band(times: np.ndarray, low: np.ndarray, middle: np.ndarray, high: np.n
     )
 
 
-def spread_evenly(count: int, most: int) -> np.ndarray:
+def even_positions(count: int, most: int) -> np.ndarray:
     """At most ``most`` of the positions 0 to ``count`` - 1, evenly spread, both ends among them."""
     return np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int))
 

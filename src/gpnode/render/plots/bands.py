@@ -145,8 +145,8 @@ def phase_portrait(
     ax.plot(mean.sel(state=x)[0], mean.sel(state=y)[0], "o", color=PATH, ms=6, label="start")
     measured = {s.variable: s for s in data.series if s.experiment == name and s.variable in (x, y)}
     if len(measured) == 2:
-        together, at_x, at_y = np.intersect1d(measured[x].times, measured[y].times, return_indices=True)
-        if together.size > 2:
+        common, at_x, at_y = np.intersect1d(measured[x].times, measured[y].times, return_indices=True)
+        if common.size > 2:
             ax.plot(measured[x].values[at_x], measured[y].values[at_y], "o", color=DATA, ms=3, label="measured")
     ax.set_xlim(axis[x][0], axis[x][-1])
     ax.set_ylim(axis[y][0], axis[y][-1])

@@ -43,12 +43,12 @@ def process_shares(posterior: Posterior) -> dict[str, Shares]:
     if not len(chosen):
         return {}
     sums = np.asarray(_sums_of_squares(problem, jnp.asarray(chosen)))  # draws, observables, 3
-    found = {}
+    by_variable = {}
     for c, observable in enumerate(problem.observables):
         total, missed, left = sums[:, c].T
         shares = np.median(np.stack([total - missed, missed - left, left]) / total, axis=1)
-        found[observable.variable] = Shares(*(float(s) for s in shares))
-    return found
+        by_variable[observable.variable] = Shares(*(float(s) for s in shares))
+    return by_variable
 
 
 @eqx.filter_jit
@@ -58,7 +58,7 @@ def _sums_of_squares(problem: Problem, draws: Array) -> Array:
     def one(u: Array) -> Array:
         values = problem.constrain(u)
         residuals, _ = problem.residuals(problem.solve(values))
-        found = jnp.zeros((len(problem.observables), 3))
+        sums = jnp.zeros((len(problem.observables), 3))
         for block, residual in zip(problem.measured, residuals, strict=True):
             observable = problem.observables[block.observable]
             left = residual
@@ -67,8 +67,8 @@ def _sums_of_squares(problem: Problem, draws: Array) -> Array:
                 weights = factorise(observable.noisy_cov(values, block.gp_times)).inverse @ residual
                 left = residual - observable.signal_cov(values, block.gp_times, block.gp_times) @ weights
             centred = block.y - jnp.mean(block.y)
-            found = found.at[block.observable].add(jnp.stack([centred @ centred, residual @ residual, left @ left]))
-        return found
+            sums = sums.at[block.observable].add(jnp.stack([centred @ centred, residual @ residual, left @ left]))
+        return sums
 
     return jax.lax.map(one, draws)
 
@@ -86,12 +86,12 @@ def widths_against_prior(posterior: Posterior) -> dict[str, float]:
     left_out = {name for name, dims in problem.dynamics.dims().items() if dims or name not in moving}
     scalars = {name: draws for name, draws in posterior.scalars() if name not in left_out}
     prior = _prior_draws(problem, tuple(scalars), jax.random.key(0))
-    found = {}
+    ratios = {}
     for name, draws in scalars.items():
         if name in prior:
             width = np.subtract(*np.quantile(draws, [0.75, 0.25]))
-            found[name] = float(width / np.subtract(*np.quantile(np.asarray(prior[name]), [0.75, 0.25])))
-    return found
+            ratios[name] = float(width / np.subtract(*np.quantile(np.asarray(prior[name]), [0.75, 0.25])))
+    return ratios
 
 
 @compiled_for_few_calls

@@ -26,7 +26,7 @@ DIVERGENCE_LIMIT = 0.01
 WEIGHT_ERROR_LIMIT = 0.1
 SHIFT_LIMIT = 0.1
 GEWEKE_LIMIT = 0.25
-"""Part of Geweke's z-scores beyond two; of a settled chain a twentieth is."""
+"""Part of Geweke's z-scores beyond two; of a chain that has forgotten its start a twentieth is."""
 UNINFORMED = 0.9
 """A posterior this wide compared with its prior was not informed by the data."""
 ABSORBED = 0.1

@@ -44,7 +44,9 @@ def _coefficient_draws(term: CandidateTerm, posterior: Posterior) -> np.ndarray:
 
 def _active_draws(terms: tuple[CandidateTerm, ...], draws: list[np.ndarray]) -> list[np.ndarray]:
     """Whether each term's coefficient is large enough, draw by draw, for the term to count as active."""
-    return [term.free & (np.abs(own).ravel() > ACTIVE_SIZE * term.unit) for term, own in zip(terms, draws, strict=True)]
+    return [
+        term.free & (np.abs(coef).ravel() > ACTIVE_SIZE * term.unit) for term, coef in zip(terms, draws, strict=True)
+    ]
 
 
 def _estimate(term: CandidateTerm, draws: np.ndarray, active: np.ndarray) -> TermEstimate:

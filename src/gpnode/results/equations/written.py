@@ -58,11 +58,11 @@ class Equation:
 
     def expression(self, all_terms: bool = False) -> sympy.Expr:
         """Right-hand side with mean coefficients, of likely terms or of all."""
-        found = sympy.Integer(0) if self.known is None else self.known
+        total = sympy.Integer(0) if self.known is None else self.known
         for t in self.terms:
             if all_terms or t.likely:
-                found += sympy.Float(t.mean) * t.expression
-        return found
+                total += sympy.Float(t.mean) * t.expression
+        return total
 
 
 @dataclass(frozen=True)
@@ -179,6 +179,6 @@ def _times(term: str) -> str:
 
 def _identifier(name: str) -> str:
     """A Python name for a state or parameter, whatever characters its own name has."""
-    found = re.sub(r"\W", "_", name)
-    found = f"_{found}" if not found or found[0].isdigit() else found
-    return f"{found}_" if keyword.iskeyword(found) or found in ("t", "x", "np", "slopes") else found
+    identifier = re.sub(r"\W", "_", name)
+    identifier = f"_{identifier}" if not identifier or identifier[0].isdigit() else identifier
+    return f"{identifier}_" if keyword.iskeyword(identifier) or identifier in ("t", "x", "np", "slopes") else identifier

@@ -95,21 +95,21 @@ def result(frame_address: int, index: int) -> Any:
 @njit(**INNER)
 def integers(frame_address: int, index: int) -> Any:
     """Flat view of an argument of type int64."""
-    found = words(_buffer(frame_address, _ARGUMENTS, index), 8)
-    return words(found[_DATA], _size(found))
+    buffer = words(_buffer(frame_address, _ARGUMENTS, index), 8)
+    return words(buffer[_DATA], _size(buffer))
 
 
 @njit(**INNER)
 def last_dimension(frame_address: int, index: int) -> int:
     """Length of the last axis of an argument."""
-    found = words(_buffer(frame_address, _ARGUMENTS, index), 8)
-    return words(found[_DIMENSIONS], found[_RANK])[found[_RANK] - 1]
+    buffer = words(_buffer(frame_address, _ARGUMENTS, index), 8)
+    return words(buffer[_DIMENSIONS], buffer[_RANK])[buffer[_RANK] - 1]
 
 
 @njit(**INNER)
 def _flat(buffer_address: int) -> Any:
-    found = words(buffer_address, 8)
-    return carray(_doubles_at(found[_DATA]), (_size(found),))
+    buffer = words(buffer_address, 8)
+    return carray(_doubles_at(buffer[_DATA]), (_size(buffer),))
 
 
 @njit(**INNER)

@@ -190,9 +190,9 @@ class _Writer:
         self._complete = False
 
     def run(self, closed: ClosedJaxpr) -> list[np.ndarray]:
-        found = run(closed.jaxpr, [self._constant(c) for c in closed.consts], self.tape, self._arguments)
+        outputs = run(closed.jaxpr, [self._constant(c) for c in closed.consts], self.tape, self._arguments)
         self._complete = True
-        return found
+        return outputs
 
     def _constant(self, value: Any) -> np.ndarray:
         if not isinstance(value, jax.core.Tracer):

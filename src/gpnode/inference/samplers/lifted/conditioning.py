@@ -55,14 +55,14 @@ def path_given_hyper(
         )
 
     def residuals(x: Array) -> tuple[Array, Array]:
-        found, status = raw(x)
-        return whiten(found), status
+        stacked, status = raw(x)
+        return whiten(stacked), status
 
     def evaluate(x: Array, guess: Array | None = None) -> Local:
         paths, jacobian = problem.solve_with_jacobian(problem.constrain(place(x)), guess)
         by_x = inputs_by(x)
-        found, status = problem.residuals(paths)
-        r, slope = whiten(jnp.concatenate(found)), slope_of(by_x, paths.xs, jacobian)
+        blocks, status = problem.residuals(paths)
+        r, slope = whiten(jnp.concatenate(blocks)), slope_of(by_x, paths.xs, jacobian)
         return Local(r, slope, paths.xs, jacobian, by_x, status.astype(int))
 
     def inputs_by(x: Array) -> Array:
@@ -101,8 +101,8 @@ def _gather(problem: Problem, conditionals: list[Conditional]) -> tuple[Array, A
         centres |= conditional.centre
         widths |= conditional.width
     return tuple(  # type: ignore[return-value]
-        jnp.concatenate([jnp.zeros(0), *(jnp.ravel(found[n]) for n in problem.path_names)])
-        for found in (centres, widths)
+        jnp.concatenate([jnp.zeros(0), *(jnp.ravel(by_name[n]) for n in problem.path_names)])
+        for by_name in (centres, widths)
     )
 
 

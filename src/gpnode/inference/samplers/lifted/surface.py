@@ -47,7 +47,7 @@ class Point(NamedTuple):
     """A place ``x`` (n,) on the surface, whose metric is 1 + slope' slope.
 
     ``whitener`` (n, n) makes the metric the identity, ``log_det`` is the logarithm of its determinant, ``excess`` the
-    log density beyond the standard normal one. ``push`` is about the gradient of what bends a free motion: of the
+    log density beyond the standard normal one. ``push`` is about the gradient of what deflects a free motion: of the
     excess, and of the area element.
     """
 
@@ -126,5 +126,5 @@ def _whiten(slope: Array, ridge: float) -> tuple[Array, Array]:
     rounder = jnp.trace(metric) * ridge * jnp.eye(slope.shape[1])
     rough = jax.lax.cond(jnp.isfinite(rough.log_det), lambda: rough, lambda: factorise(metric + rounder))
     nearly = slope @ rough.whitener.T
-    rest = factorise(rough.whitener @ rough.whitener.T + nearly.T @ nearly)
-    return rest.whitener @ rough.whitener, rough.log_det + rest.log_det
+    correction = factorise(rough.whitener @ rough.whitener.T + nearly.T @ nearly)
+    return correction.whitener @ rough.whitener, rough.log_det + correction.log_det
