@@ -138,7 +138,8 @@ class BoundKnownForm(BoundDynamics):
         """The user's function as formulas; a bare symbol ``f_state`` where it cannot be written as one."""
         import sympy
 
-        from gpnode.tracing.formulas import NoExpression, formulas, number
+        from gpnode.tracing.formulas import number, write_formulas
+        from gpnode.tracing.interpreter import Unsupported
 
         names = [name.removeprefix(self.prefix) for name in self.block.names]
         symbols = [sympy.Symbol(n) for n in ("t", *self.all_states, *self.block.names)]
@@ -151,8 +152,8 @@ class BoundKnownForm(BoundDynamics):
             return [jnp.asarray(by_state[s], dtype=float) for s in self.states]
 
         try:
-            expressions = formulas(slopes, [*symbols, *map(number, self.fixed.values())])
-        except NoExpression:
+            expressions = write_formulas(slopes, [*symbols, *map(number, self.fixed.values())])
+        except Unsupported:
             expressions = [sympy.Symbol(f"f_{s}") for s in self.states]
         return {state: RightSide(e) for state, e in zip(self.states, expressions, strict=True)}
 
