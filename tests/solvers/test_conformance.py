@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gpnode as gn
-from gpnode.solvers import ALL_SOLVERS, SOLVERS, NativeStiff, Status, Stiff, solve_with_gradient
+from gpnode.solvers import SOLVERS, NativeStiff, Status, Stiff, solve_with_gradient
 from support.densities import check, points, rotation_model, rotation_reference, tight
 from support.oscillator import TIMES, exact, oscillator
 
@@ -23,7 +23,7 @@ TIGHT = {
 }
 
 
-@pytest.mark.parametrize("kind", ALL_SOLVERS, ids=lambda s: s.__name__)
+@pytest.mark.parametrize("kind", SOLVERS.values(), ids=lambda s: s.__name__)
 def test_every_solver_without_gaussian_process(decay_data, kind):
     problem = tight(rotation_model(kernel=None), decay_data).with_solver(TIGHT[kind])
     zero = {v: lambda h, d: np.zeros_like(d) for v in ("x", "y")}
@@ -48,13 +48,13 @@ def broken(t, x, p):
 # Every solver with its forward sweep, and with its reverse sweep if it has one.
 SWEEPS = [
     pytest.param(kind(), limit, id=f"{kind.__name__}-{name}")
-    for kind in ALL_SOLVERS
+    for kind in SOLVERS.values()
     for name, limit in (("forward", 100), ("reverse", 0))
     if name == "forward" or kind().reverses
 ]
 
 
-@pytest.fixture(params=ALL_SOLVERS, ids=lambda s: s.__name__)
+@pytest.fixture(params=SOLVERS.values(), ids=lambda s: s.__name__)
 def solver(request):
     return request.param()
 

@@ -52,3 +52,9 @@ def test_a_system_too_large_for_scalar_code_is_refused():
     reason = unsupported(lambda t, x, p: p["m"] @ jnp.tanh(x), {"m": jnp.zeros((120, 120))}, 120)
     assert reason is not None
     assert "Jacobian" in reason
+
+
+def test_numbers_cut_to_integers_are_refused():
+    reason = unsupported(lambda t, x, p: x.astype(int) * p["k"], {"k": jnp.ones(())}, 1)
+    assert reason is not None
+    assert "from float64 into int64" in reason

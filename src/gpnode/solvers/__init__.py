@@ -20,10 +20,8 @@ from gpnode.solvers.fixed_grid import FixedGrid, local_errors, refine
 from gpnode.solvers.native import Native, NativeStiff, unsupported
 
 SOLVERS: Registry[Solver] = Registry("solver", Native, NativeStiff, FixedGrid, Adaptive, Stiff)
-ALL_SOLVERS = tuple(SOLVERS.values())
 
 __all__ = [
-    "ALL_SOLVERS",
     "SOLVERS",
     "Adaptive",
     "CorrectsGuess",

@@ -12,26 +12,24 @@ import sympy
 
 from gpnode.tracing.interpreter import Algebra, Unsupported, known_elements, run
 
-NoExpression = Unsupported  # what has no formula, by the name it has where formulas are read
-
 
 def write_formulas(function: Callable[..., Sequence[Any]], symbols: Sequence[Any]) -> list[sympy.Expr]:
     """What ``function`` of as many numbers as there are ``symbols`` returns, as formulas in them.
 
-    Raises :class:`NoExpression` where there is none.
+    Raises :class:`Unsupported` where there is none.
     """
     traced = jax.make_jaxpr(function)(*([jnp.zeros(())] * len(symbols)))
     inputs = [np.full((), symbol, dtype=object) for symbol in symbols]
     results = run(traced.jaxpr, [known_elements(c) for c in traced.consts], Expressions(), inputs)
     if any(result.ndim for result in results):
-        raise NoExpression("it returns an array")
+        raise Unsupported("it returns an array")
     return [_expression(result[()]) for result in results]
 
 
 def number(value: Any) -> sympy.Expr:
     """An integer where the value is one."""
     if np.ndim(value) or not np.isfinite(value):
-        raise NoExpression("an array, or not a finite number")
+        raise Unsupported("an array, or not a finite number")
     plain = float(value)
     return sympy.Integer(int(plain)) if plain == int(plain) and abs(plain) < 1e15 else sympy.Float(plain)
 
@@ -67,7 +65,7 @@ class Expressions(Algebra):
 
     def call(self, function: str, *args: Any) -> Any:
         if function not in _FUNCTIONS:
-            raise NoExpression(f"it uses the function {function!r}")
+            raise Unsupported(f"it uses the function {function!r}")
         return _FUNCTIONS[function](*map(_expression, args))
 
     def compare(self, operator: str, a: Any, b: Any) -> Any:
@@ -76,14 +74,14 @@ class Expressions(Algebra):
     def logic(self, operator: str, *args: Any) -> Any:
         truths = [a if isinstance(a, sympy.Basic) else sympy.true if a else sympy.false for a in args]
         if not all(isinstance(a, sympy.logic.boolalg.Boolean) for a in truths):
-            raise NoExpression("it combines the bits of integers")
+            raise Unsupported("it combines the bits of integers")
         return {"and": sympy.And, "or": sympy.Or, "not": sympy.Not}[operator](*truths)
 
     def choose(self, which: Any, cases: Sequence[Any]) -> Any:
         if self.is_known(which):
             return cases[int(which)]
         if len(cases) != 2:
-            raise NoExpression("a choice between more than two cases depends on the state")
+            raise Unsupported("a choice between more than two cases depends on the state")
         return sympy.Piecewise((_expression(cases[1]), which), (_expression(cases[0]), True))
 
     def truth_as_number(self, a: Any) -> Any:

@@ -138,7 +138,8 @@ class BoundKnownForm(BoundDynamics):
         """The user's function as formulas; a bare symbol ``f_state`` where it cannot be written as one."""
         import sympy
 
-        from gpnode.tracing.formulas import NoExpression, number, write_formulas
+        from gpnode.tracing.formulas import number, write_formulas
+        from gpnode.tracing.interpreter import Unsupported
 
         names = [name.removeprefix(self.prefix) for name in self.block.names]
         symbols = [sympy.Symbol(n) for n in ("t", *self.all_states, *self.block.names)]
@@ -152,7 +153,7 @@ class BoundKnownForm(BoundDynamics):
 
         try:
             expressions = write_formulas(slopes, [*symbols, *map(number, self.fixed.values())])
-        except NoExpression:
+        except Unsupported:
             expressions = [sympy.Symbol(f"f_{s}") for s in self.states]
         return {state: RightSide(e) for state, e in zip(self.states, expressions, strict=True)}
 

@@ -36,14 +36,15 @@ class Term(ABC):
         """The term as a formula in ``inputs``, or a symbol of its name where there is none."""
         import sympy
 
-        from gpnode.tracing.formulas import NoExpression, write_formulas
+        from gpnode.tracing.formulas import write_formulas
+        from gpnode.tracing.interpreter import Unsupported
 
         def value(*xs: Any) -> list[Any]:
             return [jnp.asarray(self(Named(dict(zip(inputs, xs, strict=True)))), dtype=float)]
 
         try:
             return write_formulas(value, [sympy.Symbol(s) for s in inputs])[0]
-        except NoExpression:
+        except Unsupported:
             return sympy.Symbol(self.name)
 
     def shared(self, states: tuple[str, ...]) -> Term:
