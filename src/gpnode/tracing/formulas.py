@@ -52,6 +52,8 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
     "sqrt": sympy.sqrt,
     "abs": sympy.Abs,
     "square": lambda a: a**2,
+    "one_minus_square": lambda a: 1 - a**2,
+    "log2": lambda a: sympy.log(a) / sympy.log(2),
     "convert_element_type": lambda a: a,
     "stop_gradient": lambda a: a,
     "logistic": lambda a: 1 / (1 + sympy.exp(-a)),
@@ -75,6 +77,8 @@ def _evaluate(jaxpr: Any, consts: list[Any], arguments: list[Any]) -> list[Any]:
             results = _evaluate(inner.jaxpr, inner.consts, inputs)
         elif name == "integer_pow":
             results = [inputs[0] ** step.params["y"]]
+        elif name == "polynomial":
+            results = [sum(c * inputs[0] ** k for k, c in enumerate(inputs[1:]))]
         elif name in _BINARY:
             results = [_BINARY[name](*inputs)]
         elif name in _UNARY:

@@ -8,7 +8,7 @@ and ones are folded away, so that a sparse Jacobian costs only its non-zero entr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeGuard
 
 import jax
@@ -228,6 +228,9 @@ def _constant(value: Any) -> np.ndarray:
 
 def _apply(equation: Any, tape: Tape, args: list[np.ndarray]) -> list[np.ndarray]:
     name, params = equation.primitive.name, equation.params
+    if name == "custom_jvp_call" and _is_from_jax(params["call_jaxpr"], "exp_neg_sq"):
+        # In the derivative of erf since JAX 0.12, written there with operations on bits.
+        return [_map(lambda a: tape.call("exp", tape.neg(tape.mul(a, a))), *args)]
     if name in _INLINED:
         inner = params.get("jaxpr") or params.get("call_jaxpr") or params.get("fun_jaxpr")
         if isinstance(inner, ClosedJaxpr):
@@ -242,6 +245,11 @@ def _apply(equation: Any, tape: Tape, args: list[np.ndarray]) -> list[np.ndarray
     return [_elementwise_or_reduced(name, params, tape, args)]
 
 
+def _is_from_jax(inner: Any, function: str) -> bool:
+    source = getattr(inner, "jaxpr", inner).debug_info.func_src_info
+    return source.startswith(f"{function} at ") and "jax/_src/" in source.replace("\\", "/")
+
+
 def _elementwise_or_reduced(name: str, params: Any, tape: Tape, args: list[np.ndarray]) -> np.ndarray:
     if name in ("add", "add_any"):
         return _map(tape.add, *args)
@@ -251,12 +259,18 @@ def _elementwise_or_reduced(name: str, params: Any, tape: Tape, args: list[np.nd
         return _map(lambda a: tape.power(a, params["y"]), *args)
     if name == "square":
         return _map(lambda a: tape.mul(a, a), *args)
+    if name == "one_minus_square":  # since JAX 0.12, in derivatives of tanh, asin and acos
+        return _map(lambda a: tape.mul(tape.add(1.0, a), tape.sub(1.0, a)), *args)
+    if name == "polynomial":
+        return _map(lambda a, *coefficients: _horner(tape, a, coefficients), *args)
     if name == "pow":
         return _map(lambda a, b: _pow(tape, a, b), *args)
     if name == "rsqrt":
         return _map(lambda a: tape.div(1.0, tape.call("sqrt", a)), *args)
     if name == "exp2":
         return _map(lambda a: tape.call("exp", tape.mul(math.log(2.0), a)), *args)
+    if name == "log2":
+        return _map(lambda a: tape.div(tape.call("log", a), math.log(2.0)), *args)
     if name == "clamp":
         return _map(lambda lo, a, hi: tape.call("larger", lo, tape.call("smaller", a, hi)), *args)
     if name in _COMPARE_PRIMITIVES:
@@ -282,6 +296,13 @@ def _pow(tape: Tape, a: Scalar, b: Scalar) -> Scalar:
     if _known(b) and float(b).is_integer() and abs(b) <= 16:
         return tape.power(a, int(b))
     return tape.call("pow", a, b)
+
+
+def _horner(tape: Tape, a: Scalar, coefficients: Sequence[Scalar]) -> Scalar:
+    total: Scalar = 0.0
+    for coefficient in reversed(coefficients):
+        total = tape.add(coefficient, tape.mul(a, total))
+    return total
 
 
 def _all_known(a: np.ndarray) -> bool:
