@@ -16,6 +16,7 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
+from gpnode import __version__
 from gpnode.data.observations import Observations
 from gpnode.inference.samplers.laplace import Laplace
 from gpnode.inference.samplers.lifted.sampler import Lifted
@@ -184,5 +185,5 @@ def _describe_start(start: Start) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Of Python and of the libraries whose arithmetic enters the draws."""
-    names = ("gpnode", "jax", "numpyro", "diffrax", "numpy")
-    return {"python": platform.python_version()} | {name: version(name) for name in names}
+    libraries = {name: version(name) for name in ("jax", "numpyro", "diffrax", "numpy")}
+    return {"python": platform.python_version(), "gpnode": __version__} | libraries
