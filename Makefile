@@ -2,8 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-READY := $(VENV)/.ready
-DOCS_READY := $(VENV)/.docs-ready
+SERIES := $(shell $(PYTHON) -c 'import sys; print(*sys.version_info[:2], sep=".")')
+READY := $(VENV)/.ready-$(SERIES)
+DOCS_READY := $(VENV)/.docs-ready-$(SERIES)
+# The JAX of newer Pythons ends the process over a flag it knows no more.
+EMITTERS := $(if $(filter 3.11,$(SERIES)),--xla_cpu_use_fusion_emitters=false)
 
 .PHONY: demo test fast-tests test-slow lint bench docs docs-results clean
 
@@ -17,7 +20,7 @@ test: $(READY)
 
 fast-tests: $(READY)
 	XLA_FLAGS="--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true \
-	--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1" \
+	$(EMITTERS) --xla_cpu_parallel_codegen_split_count=1" \
 	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 15
 
 test-slow: $(DOCS_READY)
@@ -43,6 +46,7 @@ lint: $(READY)
 
 # Byte code is made by all processors at once, which pip cannot do, and not of other projects' tests.
 $(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python$(SERIES) || rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	$(BIN)/python -m compileall -q -j 0 -x '/tests/' $(VENV)/lib

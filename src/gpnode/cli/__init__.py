@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 
+from gpnode import __version__
 from gpnode.cli import calibrating, checking, examples, fitting, runs, studies
 from gpnode.cli.exits import BAD_INPUT, EXIT_CODES, INTERRUPTED, TERMINATED, Terminated, ending_gently
 from gpnode.errors import GpnodeError
@@ -43,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=f"start with: gpnode example lynx-hare -o lynx-hare\n\n{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"gpnode {version('gpnode')}")
+    parser.add_argument("--version", action="version", version=f"gpnode {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for module in (examples, checking, fitting, runs, calibrating, studies):
         module.add_commands(commands)

@@ -17,11 +17,12 @@ import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from filelock import BaseFileLock, FileLock, Timeout
 
 from gpnode._files import cannot_write, make_folder, read_arrays, write_arrays, write_text
 from gpnode._versions import installed_versions
@@ -100,7 +101,7 @@ class Checkpoint:
 
     def __init__(self, folder: Path, run: Run) -> None:
         self.folder, self._run = folder, run
-        self._lock: IO[bytes] | None = None
+        self._lock: BaseFileLock | None = None
 
     def __enter__(self) -> Checkpoint:
         make_folder(self.folder)
@@ -121,7 +122,7 @@ class Checkpoint:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._lock is not None:
-            self._lock.close()
+            self._lock.release()
 
     def _write_run(self) -> None:
         method = self._run.method
@@ -286,26 +287,23 @@ def _is_key(leaf: Any) -> bool:
     return bool(jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key))
 
 
-def _lock(folder: Path) -> IO[bytes]:
+def _lock(folder: Path) -> BaseFileLock:
     """Hold ``folder`` for this process. The system lets go when the process ends, however it ends."""
+    path = folder / "lock"
     try:
-        file = open(folder / "lock", "wb")  # noqa: SIM115  (held open until the run ends)
+        path.touch()
     except OSError as error:
-        raise cannot_write(folder / "lock", error) from error
+        raise cannot_write(path, error) from error
+    lock = FileLock(path, thread_local=False)  # whoever ends the context may be another thread
     try:
-        import fcntl
-    except ImportError:  # not on Windows
-        return file
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.close()
+        lock.acquire(blocking=False)
+    except Timeout:
         raise CheckpointError(
             f"another process is at work in {folder}. Wait for it, or choose another directory."
         ) from None
-    except OSError:  # file systems without locks
+    except (OSError, NotImplementedError):  # file systems without locks
         pass
-    return file
+    return lock
 
 
 def new_run(fingerprint: str, seed: int, method: Method) -> Run:
