@@ -162,11 +162,10 @@ class Problem(eqx.Module):
 
         It starts from its own initial values, or from ``initial`` (states,) in user units where these are not NaN.
         """
-        x0, params = self.start_and_params(values)
-        start = x0[experiment]
-        if initial is not None:
-            start = jnp.where(jnp.isnan(initial), start, initial / self.scaling.state_scale)
-        return self.solver.solve(self.dynamics.vector_field, params, start, ts)
+        x0 = self.initial.values(values)[experiment]
+        x0 = x0 if initial is None else jnp.where(jnp.isnan(initial), x0, initial)
+        params = {name: values[name] for name in self.dynamics.parameter_names}
+        return self.solver.solve(self.dynamics.vector_field, params, x0 / self.scaling.state_scale, ts)
 
     def horizon(self, fraction: Array) -> Array:
         """Solver time (experiments, 1) at which each experiment has run through ``fraction`` of its length."""

@@ -93,9 +93,12 @@ class Method(ABC):
 
 
 def _read_group(kind: Any, value: Any) -> Any:
-    if not isinstance(value, Mapping):
-        return value
-    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in value.items()})
+    return kind(**{k: _as_tuple(v) for k, v in value.items()}) if isinstance(value, Mapping) else value
+
+
+def _as_tuple(value: Any) -> Any:
+    """Lists, as files have them, as the tuples that settings are."""
+    return tuple(map(_as_tuple, value)) if isinstance(value, list) else value
 
 
 class Transition(NamedTuple):
