@@ -50,13 +50,13 @@ def test_a_mode_visited_once_is_not_left_out():
 def test_chains_that_never_meet_go_on_until_they_can_be_called_modes():
     apart = np.repeat([0.0, 0.0, 9.0, 9.0], 2000).reshape(4, 2000)
     assert kept_from(apart, 2000) is None
-    assert kept_from(apart, Stopping(first_goal=200)) == 0
-    apart[0] += np.linspace(0.0, 3.0, 2000)  # one of them has not climbed
-    assert kept_from(apart, Stopping(first_goal=200)) is None
+    assert kept_from(apart, 200) == 0
+    apart[0] += np.linspace(0.0, 3.0, 2000)  # one of them has not settled
+    assert kept_from(apart, 200) is None
 
 
 def apart_and_one_unsettled():
-    """Chains 0 and 2 in one mode, 1 and 3 in another, of which one has not climbed."""
+    """Chains 0 and 2 in one mode, 1 and 3 in another, of which one has not settled."""
     apart = np.repeat([0.0, 9.0, 0.0, 9.0], 2000).reshape(4, 2000)
     apart[1] += np.linspace(0.0, 3.0, 2000)
     return shifted(apart)

@@ -128,7 +128,7 @@ def test_places_that_chains_had_to_leave_are_no_modes(posterior):
 
 
 def test_a_lifted_chain_that_hardly_moves_fails(posterior, good):
-    lifted = dataclasses.replace(posterior, record=dataclasses.replace(posterior.record, method="lifted"))
+    lifted = dataclasses.replace(posterior, record=dataclasses.replace(posterior.record, method="lifted", settings={}))
     accept = np.full(good.shape, 0.6)
     landed = np.full(good.shape, 0.9)
     assert with_draws(lifted, good, accept_prob=accept, landed=landed).diagnose().converged

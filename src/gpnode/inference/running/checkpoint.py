@@ -82,7 +82,7 @@ def check_same(folder: Path, run: Run) -> None:
         what = "another model or other data"
     elif before.seed != run.seed:
         what = f"seed {before.seed}, not {run.seed}"
-    elif not _same_but_for_draws(before.method, run.method):
+    elif not before.method.same_but_for_length(run.method):
         what = f"another sampler, {before.method}"
     else:
         return
@@ -90,10 +90,6 @@ def check_same(folder: Path, run: Run) -> None:
         f"{folder} holds the checkpoint of a run with {what}. Choose another directory, or delete this one to begin "
         "anew."
     )
-
-
-def _same_but_for_draws(before: Method, now: Method) -> bool:
-    return type(before) is type(now) and dataclasses.replace(before, draws=now.draws) == now  # type: ignore[type-var]
 
 
 class Checkpoint:

@@ -52,6 +52,17 @@ class Method(ABC):
     search: Any
     """Settings of the search for a start."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__repr__" not in vars(cls):  # else dataclasses would make one that shows every setting
+            cls.__repr__ = Method.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        """As one would write it: only what is not the default."""
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        shown = [(f.name, getattr(self, f.name)) for f in fields if getattr(self, f.name) != _default_of(f)]
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown)})"
+
     @abstractmethod
     def draw(
         self, start: Start, points: Sequence[np.ndarray], key: Array, chains: ChainRunner
@@ -74,6 +85,10 @@ class Method(ABC):
         """What only this method knows about its draws, for the verdict. ``details`` are those of its record."""
         return []
 
+    def same_but_for_length(self, other: Method) -> bool:
+        """Whether the other makes the same draws, perhaps more or fewer of them."""
+        return type(self) is type(other) and dataclasses.replace(self, draws=other.draws) == other  # type: ignore[type-var]
+
     def describe(self) -> dict[str, Any]:
         """Settings in a form JSON can hold; groups of settings only where they are not the default."""
         described: dict[str, Any] = {}
@@ -81,7 +96,7 @@ class Method(ABC):
             value: Any = getattr(self, setting.name)
             if not dataclasses.is_dataclass(value):
                 described[setting.name] = value
-            elif value != setting.default_factory():  # type: ignore[operator, misc]
+            elif value != _default_of(setting):
                 described[setting.name] = dataclasses.asdict(value)  # type: ignore[arg-type]
         return described
 
@@ -90,6 +105,10 @@ class Method(ABC):
         """The method that :meth:`describe` described."""
         groups = {f.name: f.default_factory for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
         return cls(**{k: _read_group(groups.get(k), v) for k, v in settings.items()})
+
+
+def _default_of(setting: dataclasses.Field[Any]) -> Any:
+    return setting.default if setting.default_factory is dataclasses.MISSING else setting.default_factory()
 
 
 def _read_group(kind: Any, value: Any) -> Any:
@@ -163,6 +182,10 @@ class Sampler(Method):
     def blank(self, size: int) -> Any:
         """The transition of a step not yet taken, with a draw (size,)."""
         return Transition(jnp.zeros(size), jnp.zeros(()), jnp.asarray(False), jnp.zeros((), dtype=int))
+
+    def same_but_for_length(self, other: Method) -> bool:
+        chunking = getattr(other, "chunking", self.chunking)
+        return Method.same_but_for_length(dataclasses.replace(self, chunking=chunking), other)
 
     def for_steps(self) -> Sampler:
         """The same sampler without what does not enter a step: code is not compiled anew for each value of that."""
