@@ -49,7 +49,7 @@ WRONG = {
     "number for noise": (lambda: gn.Model(known(), noise=0.1), "noise must be an object"),
     "method for a prior": (
         lambda: gn.Dictionary(["x"], gn.polynomial(1), prior=gn.Laplace()),
-        "gpnode.model.priors.sparsity",
+        "gpnode.priors",
     ),
     "list of slopes": (lambda: gn.Model(known(f=lambda t, x, p: [x.x])), "must return {state: slope}"),
     "if in the field": (lambda: gn.Model(known(f=lambda t, x, p: {"x": 1.0 if x.x > 0 else 0.0})), "jnp.where"),
