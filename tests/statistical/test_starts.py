@@ -9,6 +9,7 @@ import pytest
 
 import gpnode as gn
 from gpnode.inference.starting.search import find_candidates
+from gpnode.inference.starting.settings import Search
 from gpnode.studies import glycolysis, predator_prey
 
 
@@ -18,7 +19,7 @@ def misses(study, model, seeds):
     for seed in seeds:
         data = study.simulate(seed)
         problem = gn.bind(model, data)
-        best = find_candidates(problem, jax.random.key(seed), lambda what: None).candidates[0]
+        best = find_candidates(problem, jax.random.key(seed), Search(), lambda what: None).candidates[0]
         paths = problem.solve(problem.constrain(jnp.asarray(best.unconstrained)))
         for block in problem.measured:
             observable = problem.observables[block.observable]

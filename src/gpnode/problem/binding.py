@@ -31,7 +31,7 @@ from gpnode.solvers import fastest_solver
 def bind(model: Model, data: Observations, *, scaling: Scaling | None = None) -> Problem:
     """The posterior of ``model`` given ``data``, on a first grid, which :mod:`gpnode.problem.grid` refines.
 
-    Scales come from the data, unless those of an earlier look at them are given as ``scaling``.
+    Scales come from the data, unless ``scaling`` holds those of an earlier run.
     """
     require_float64()
     _check_names(model, data)

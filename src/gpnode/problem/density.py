@@ -15,7 +15,7 @@ from gpnode.model.priors.parameters import Block, Independent, Values
 from gpnode.problem.covariance import DENSE_LIMIT
 from gpnode.problem.layout import Layout
 from gpnode.problem.observables import Measurements, Observable
-from gpnode.solvers import CorrectsGuess, HasSecondDerivatives, Solution, Solver, Status, solve_with_gradient
+from gpnode.solvers import Solution, Solver, Status, differentiate_jacobian, solve_from_guess, solve_with_gradient
 from gpnode.solvers.base import FORWARD_LIMIT
 
 _TIGHT = 1e-9
@@ -193,10 +193,8 @@ class Problem(eqx.Module):
         x0, params = self.start_and_params(values)
 
         def one(x0: Array, ts: Array, guess: Array | None) -> tuple[Solution, Array]:
-            system = (self.dynamics.vector_field, params, x0, ts, self.initial.free_states)
-            if guess is not None and isinstance(self.solver, CorrectsGuess):
-                return self.solver.correct_guess(*system, guess)
-            return self.solver.solve_with_jacobian(*system)
+            free = self.initial.free_states
+            return solve_from_guess(self.solver, self.dynamics.vector_field, params, x0, ts, free, guess)
 
         return jax.vmap(one)(x0, self.nodes, guess)
 
@@ -205,14 +203,11 @@ class Problem(eqx.Module):
 
         Zero without second derivatives.
         """
-        solver = self.solver
-        if not isinstance(solver, HasSecondDerivatives):
-            return jnp.zeros((jacobian.shape[0], jacobian.shape[-1]))
         _, params = self.start_and_params(values)
 
         def one(ts: Array, xs: Array, jacobian: Array, weights: Array) -> Array:
-            free = self.initial.free_states
-            return solver.jacobian_gradient(self.dynamics.vector_field, params, ts, xs, jacobian, weights, free)
+            field, free = self.dynamics.vector_field, self.initial.free_states
+            return differentiate_jacobian(self.solver, field, params, ts, xs, jacobian, weights, free)
 
         return jax.vmap(one)(self.nodes, xs, jacobian, weights)
 

@@ -116,7 +116,7 @@ def _rebind(model: Model, data: Observations, record: Record, raw: xr.Dataset) -
             "this posterior came from another model. Pass the model that was fitted, with the same equations, "
             f"priors and settings (it was made with jax {record.versions['jax']})."
         )
-    # The draws are in the units of their own run, which a renewed look at the data might not give to the last bit.
+    # The draws are in the units of their own run, which the data might not give again to the last bit.
     kept = {name: jnp.asarray(value) for name, value in record.start.scaling.items()}
     whole = {f.name for f in dataclasses.fields(Scaling)} == set(kept)
     scaling = Scaling(**kept) if whole else dataclasses.replace(bind(model, data).scaling, **kept)

@@ -13,6 +13,8 @@ from gpnode.solvers.base import (
     Solver,
     Status,
     VectorField,
+    differentiate_jacobian,
+    solve_from_guess,
     solve_with_gradient,
 )
 from gpnode.solvers.choice import fastest_solver
@@ -34,9 +36,11 @@ __all__ = [
     "Status",
     "Stiff",
     "VectorField",
+    "differentiate_jacobian",
     "fastest_solver",
     "local_errors",
     "refine",
+    "solve_from_guess",
     "solve_with_gradient",
     "unsupported",
 ]

@@ -3,7 +3,8 @@
 A backend's ``solve`` is a pure function that never raises under jit. A solve that goes wrong
 says so in ``status`` and returns finite numbers all the same, so that neither the likelihood
 nor its gradient ever sees NaN. The rest of :class:`Solver` has defaults that work with ``solve``
-alone; what only some backends can do is a class of its own, which they inherit and callers ask for.
+alone; what only some backends can do is a class of its own, which they inherit. Functions that
+take any solver (:func:`solve_from_guess`, :func:`differentiate_jacobian`) do without where it is missing.
 """
 
 from __future__ import annotations
@@ -143,6 +144,38 @@ class HasSecondDerivatives(Solver):
 
         It is as exact as steps of fourth order over the intervals of ``ts`` are.
         """
+
+
+def solve_from_guess(
+    solver: Solver,
+    vector_field: VectorField,
+    params: Any,
+    x0: Array,
+    ts: Array,
+    free_states: tuple[int, ...],
+    guess: Array | None,
+) -> tuple[Solution, Array]:
+    """Path and derivatives: one step nearer than ``guess`` if the solver can begin on the way, else by a solve."""
+    system = (vector_field, params, x0, ts, free_states)
+    if guess is not None and isinstance(solver, CorrectsGuess):
+        return solver.correct_guess(*system, guess)
+    return solver.solve_with_jacobian(*system)
+
+
+def differentiate_jacobian(
+    solver: Solver,
+    vector_field: VectorField,
+    params: Any,
+    ts: Array,
+    xs: Array,
+    jacobian: Array,
+    weights: Array,
+    free_states: tuple[int, ...],
+) -> Array:
+    """As :meth:`HasSecondDerivatives.jacobian_gradient`; zero if the solver has no second derivatives."""
+    if isinstance(solver, HasSecondDerivatives):
+        return solver.jacobian_gradient(vector_field, params, ts, xs, jacobian, weights, free_states)
+    return jnp.zeros(jacobian.shape[-1])
 
 
 def classify(xs: Array) -> Array:

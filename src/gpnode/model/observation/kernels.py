@@ -131,13 +131,11 @@ class SquaredExponential(Stationary):
         return super().describe() | {"halved": self.halved}
 
 
-class Matern12(Stationary):
-    """Exponential kernel: continuous, nowhere smooth paths."""
+class _Matern(Stationary):
+    """Kernels that have a form in linear time."""
 
-    name: ClassVar[str] = "Matern12"
-
-    variance: Hyper = _DEFAULT_VARIANCE
-    length_scale: Hyper = _DEFAULT_LENGTH
+    scalable: ClassVar[type[quasisep.Quasisep]]
+    """That form, as tinygp has it."""
 
     @property
     def in_linear_time(self) -> bool:
@@ -145,48 +143,44 @@ class Matern12(Stationary):
 
     def quasiseparable(self, values: Values, prefix: str) -> TinyKernel:
         hyper = self._values(values, prefix)
-        return quasisep.Exp(scale=hyper["length_scale"], sigma=jnp.sqrt(hyper["variance"]))
+        return self.scalable(scale=hyper["length_scale"], sigma=jnp.sqrt(hyper["variance"]))  # type: ignore[call-arg]
+
+
+class Matern12(_Matern):
+    """Exponential kernel: continuous, nowhere smooth paths."""
+
+    name: ClassVar[str] = "Matern12"
+    scalable: ClassVar[type[quasisep.Quasisep]] = quasisep.Exp
+
+    variance: Hyper = _DEFAULT_VARIANCE
+    length_scale: Hyper = _DEFAULT_LENGTH
 
     def shape(self, hyper: dict[str, Array], lag: Array) -> Array:
         return jnp.exp(-lag / hyper["length_scale"])
 
 
-class Matern32(Stationary):
+class Matern32(_Matern):
     """Once differentiable paths."""
 
     name: ClassVar[str] = "Matern32"
+    scalable: ClassVar[type[quasisep.Quasisep]] = quasisep.Matern32
 
     variance: Hyper = _DEFAULT_VARIANCE
     length_scale: Hyper = _DEFAULT_LENGTH
-
-    @property
-    def in_linear_time(self) -> bool:
-        return True
-
-    def quasiseparable(self, values: Values, prefix: str) -> TinyKernel:
-        hyper = self._values(values, prefix)
-        return quasisep.Matern32(scale=hyper["length_scale"], sigma=jnp.sqrt(hyper["variance"]))
 
     def shape(self, hyper: dict[str, Array], lag: Array) -> Array:
         r = jnp.sqrt(3.0) * lag / hyper["length_scale"]
         return (1.0 + r) * jnp.exp(-r)
 
 
-class Matern52(Stationary):
+class Matern52(_Matern):
     """Twice differentiable paths."""
 
     name: ClassVar[str] = "Matern52"
+    scalable: ClassVar[type[quasisep.Quasisep]] = quasisep.Matern52
 
     variance: Hyper = _DEFAULT_VARIANCE
     length_scale: Hyper = _DEFAULT_LENGTH
-
-    @property
-    def in_linear_time(self) -> bool:
-        return True
-
-    def quasiseparable(self, values: Values, prefix: str) -> TinyKernel:
-        hyper = self._values(values, prefix)
-        return quasisep.Matern52(scale=hyper["length_scale"], sigma=jnp.sqrt(hyper["variance"]))
 
     def shape(self, hyper: dict[str, Array], lag: Array) -> Array:
         r = jnp.sqrt(5.0) * lag / hyper["length_scale"]

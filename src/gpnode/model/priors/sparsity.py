@@ -37,13 +37,16 @@ _BOUNDS = (1e-30, 1e30)  # of global scales and slab variances
 class CoefficientPrior(eqx.Module):
     """How a dictionary's free coefficients are shrunk."""
 
+    name: ClassVar[str]
+    """What the prior is called in files."""
+
     @abstractmethod
     def bind(self, name: str, groups: tuple[int, ...], num_observations: int) -> Block:
         """The prior over ``len(groups)`` coefficients, ``groups[m]`` being the equation of the m-th."""
 
-    @abstractmethod
     def describe(self) -> dict[str, object]:
         """Settings, for records."""
+        return {"kind": self.name, **vars(self)}
 
 
 class FinnishHorseshoe(CoefficientPrior):
@@ -78,9 +81,6 @@ class FinnishHorseshoe(CoefficientPrior):
     def bind(self, name: str, groups: tuple[int, ...], num_observations: int) -> Block:
         return _bind_horseshoe(self, name, groups, num_observations, slab=(self.slab_dof, self.slab_scale))
 
-    def describe(self) -> dict[str, object]:
-        return {"kind": self.name, **_settings(self)}
-
 
 class Horseshoe(CoefficientPrior):
     """The horseshoe without a slab: large coefficients are left alone."""
@@ -94,9 +94,6 @@ class Horseshoe(CoefficientPrior):
     def bind(self, name: str, groups: tuple[int, ...], num_observations: int) -> Block:
         return _bind_horseshoe(self, name, groups, num_observations, slab=None)
 
-    def describe(self) -> dict[str, object]:
-        return {"kind": self.name, **_settings(self)}
-
 
 class Laplace(CoefficientPrior):
     """Double-exponential prior with a fixed scale (the Bayesian lasso)."""
@@ -109,9 +106,6 @@ class Laplace(CoefficientPrior):
         prior = _LaplaceDistribution(0.0, self.scale).expand([len(groups)])
         return Independent({name: prior})
 
-    def describe(self) -> dict[str, object]:
-        return {"kind": self.name, **_settings(self)}
-
 
 class Gaussian(CoefficientPrior):
     """Normal prior with a fixed scale: shrinkage without sparsity."""
@@ -122,9 +116,6 @@ class Gaussian(CoefficientPrior):
 
     def bind(self, name: str, groups: tuple[int, ...], num_observations: int) -> Block:
         return Independent({name: Normal(0.0, self.scale).expand([len(groups)])})
-
-    def describe(self) -> dict[str, object]:
-        return {"kind": self.name, **_settings(self)}
 
 
 COEFFICIENT_PRIORS: Registry[CoefficientPrior] = Registry(
@@ -223,7 +214,3 @@ def _bind_horseshoe(
     groups = tuple(0 for _ in groups) if prior.shared else tuple(sorted(set(groups)).index(g) for g in groups)
     slab_prior = None if slab is None else InverseGamma(slab[0] / 2.0, slab[0] / 2.0 * slab[1] ** 2)
     return HorseshoeBlock(HalfCauchy(tau0).expand([max(groups) + 1]), slab_prior, prior.floor, name, groups)
-
-
-def _settings(prior: CoefficientPrior) -> dict[str, object]:
-    return dict(vars(prior))
