@@ -105,8 +105,8 @@ def timers(model: gn.Model, data: gn.Observations, at: Array) -> dict[str, Calla
 class PaperAsItComes:
     """The paper's formulation in a process of its own, without the flags gpnode sets."""
 
-    def __init__(self, amc: Path | None, modes: dict[str, list[float]]) -> None:
-        command = [sys.executable, __file__, "--only-paper", json.dumps(modes), *(["--amc", str(amc)] if amc else [])]
+    def __init__(self, amc: Path | None, maxima: dict[str, list[float]]) -> None:
+        command = [sys.executable, __file__, "--only-paper", json.dumps(maxima), *(["--amc", str(amc)] if amc else [])]
         # Flags of the user's own keep gpnode from setting its own.
         environment = {**os.environ, "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=true"}
         self._process = subprocess.Popen(
@@ -127,14 +127,14 @@ class PaperAsItComes:
         self._process.communicate()
 
 
-def only_paper(modes: dict[str, list[float]], amc: Path | None) -> None:
+def only_paper(maxima: dict[str, list[float]], amc: Path | None) -> None:
     """Answer every name of a study on standard input with the seconds one evaluation takes in this process."""
     cases, known = studies(amc), {}
     for name in map(str.strip, sys.stdin):
         if name not in known:
             problem = gn.bind(dataclasses.replace(cases[name][0], solver=gn.Adaptive()), cases[name][1])
             gradient = jax.grad(functools.partial(paper_log_density, problem))
-            known[name] = timer(gradient, jnp.asarray(modes[name]))
+            known[name] = timer(gradient, jnp.asarray(maxima[name]))
         print(known[name](), flush=True)
 
 
@@ -151,15 +151,17 @@ def plain_c(folder: Path) -> Callable[[], float] | None:
 def run(amc: Path | None) -> dict[str, dict[str, dict[str, float]]]:
     """Measure and print. Formulations take turns, so that a machine slow for a while is slow for all."""
     cases = studies(amc)
-    starts = {n: find_start(gn.bind(m, d), jax.random.key(0), gn.Laplace(), lambda what: None) for n, (m, d) in cases.items()}
-    modes = {n: s.maxima[0].centre.tolist() for n, s in starts.items()}
+    starts = {
+        n: find_start(gn.bind(m, d), jax.random.key(0), gn.Laplace(), lambda what: None) for n, (m, d) in cases.items()
+    }
+    maxima = {n: s.maxima[0].centre.tolist() for n, s in starts.items()}
     results: dict[str, dict[str, dict[str, float]]] = {}
-    paper = PaperAsItComes(amc, modes)
+    paper = PaperAsItComes(amc, maxima)
     print(f"{'study':<18}{'formulation':<34}{'µs':>8}{'times faster':>14}")
     with tempfile.TemporaryDirectory() as folder, threadpool_limits(1, user_api="blas"):
         bound = plain_c(Path(folder))
         for name, (model, data) in cases.items():
-            rows = {"paper": paper.timer(name), **timers(model, data, jnp.asarray(modes[name]))}
+            rows = {"paper": paper.timer(name), **timers(model, data, jnp.asarray(maxima[name]))}
             if bound is not None and name == "predator-prey":
                 rows["plain C"] = bound
             rounds = [{kind: measure() for kind, measure in rows.items()} for _ in range(ROUNDS)]
