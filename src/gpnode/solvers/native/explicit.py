@@ -15,7 +15,7 @@ from numba import njit
 
 from gpnode.solvers.base import BLOW_UP_BOUND as BOUND
 from gpnode.solvers.native.availability import serve_under
-from gpnode.solvers.native.ffi import INNER, argument, is_registration, last_dimension, result
+from gpnode.solvers.native.ffi import INNER, argument, is_registration
 from gpnode.solvers.native.fields import (
     INPUTS,
     PARAMETER_ENTRIES,
@@ -26,6 +26,7 @@ from gpnode.solvers.native.fields import (
     describe,
     pull_back,
     push_forward,
+    read_batches,
     slope,
 )
 from gpnode.solvers.tableau import COUPLING, ERROR, NODES, STAGES, WEIGHTS
@@ -254,13 +255,9 @@ def serve(frame):
     """
     if is_registration(frame):
         return 0
-    settings, ps, x0s, ts = argument(frame, 0), argument(frame, 1), argument(frame, 2), argument(frame, 3)
-    times, num_settings = last_dimension(frame, 3), last_dimension(frame, 0)
-    batches = ts.size // times
-    all_xs, report, extra = result(frame, 0), result(frame, 1), result(frame, 2)
-    room = extra.size // batches
+    batches, settings, ps, x0s, ts, times, all_xs, report, extra, room = read_batches(frame)
     for b in range(batches):
-        setting = settings[b * num_settings : (b + 1) * num_settings]
+        setting = settings[b]
         what, tolerance, most_steps, free = setting[0], setting[1], times + int(setting[2]), setting[4:]
         field = describe(int(setting[3]))
         states, inputs = field[STATES], field[INPUTS]

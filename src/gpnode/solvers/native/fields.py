@@ -26,7 +26,7 @@ kept for another process.
 import numpy as np
 from numba import njit
 
-from gpnode.solvers.native.ffi import INNER, call_field, shared_address, words
+from gpnode.solvers.native.ffi import INNER, argument, call_field, last_dimension, result, shared_address, words
 
 FUNCTIONS = (
     "slope",
@@ -112,3 +112,18 @@ def weighted_second_derivatives(field, t, x, p, weights, out):
     call_field(
         field[WEIGHTED_SECOND_DERIVATIVES], t, x.ctypes.data, p.ctypes.data, weights.ctypes.data, out.ctypes.data
     )
+
+
+@njit(**INNER)
+def read_batches(frame):
+    """What an integrator is called with, and what it fills.
+
+    How many solves, their settings (solves, ...), parameters, initial states and times, and how many times each has;
+    then paths, reports, derivatives, and the room for those of one solve.
+    """
+    ts, times = argument(frame, 3), last_dimension(frame, 3)
+    batches = ts.size // times
+    settings = argument(frame, 0).reshape((batches, last_dimension(frame, 0)))
+    parameters, x0s = argument(frame, 1), argument(frame, 2)
+    xs, report, extra = result(frame, 0), result(frame, 1), result(frame, 2)
+    return batches, settings, parameters, x0s, ts, times, xs, report, extra, extra.size // batches

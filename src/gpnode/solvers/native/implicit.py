@@ -24,7 +24,7 @@ from gpnode.solvers.native.explicit import (
     keep,
     within_bound,
 )
-from gpnode.solvers.native.ffi import INNER, argument, is_registration, last_dimension, result
+from gpnode.solvers.native.ffi import INNER, is_registration
 from gpnode.solvers.native.fields import (
     INPUTS,
     PARAMETER_ENTRIES,
@@ -34,6 +34,7 @@ from gpnode.solvers.native.fields import (
     derivatives,
     describe,
     push_forward,
+    read_batches,
     slope,
 )
 
@@ -286,13 +287,9 @@ def serve(frame):
     """
     if is_registration(frame):
         return 0
-    settings, ps, x0s, ts = argument(frame, 0), argument(frame, 1), argument(frame, 2), argument(frame, 3)
-    times, num_settings = last_dimension(frame, 3), last_dimension(frame, 0)
-    batches = ts.size // times
-    all_xs, report, extra = result(frame, 0), result(frame, 1), result(frame, 2)
-    room = extra.size // batches
+    batches, settings, ps, x0s, ts, times, all_xs, report, extra, room = read_batches(frame)
     for b in range(batches):
-        setting = settings[b * num_settings : (b + 1) * num_settings]
+        setting = settings[b]
         free = setting[5:]
         field = describe(int(setting[3]))
         states, inputs = field[STATES], field[INPUTS]

@@ -32,11 +32,11 @@ def path_given_hyper(
     """
     where = problem.path_positions
     values = problem.constrain(u)
-    conditionals = [
+    path_priors = [
         block.conditional(values, k)
         for block, k in zip(problem.path_blocks, jax.random.split(key, len(problem.path_blocks)), strict=True)
     ]
-    centre, width = _gather(problem, conditionals)
+    centre, width = _gather(problem, path_priors)
 
     def place(x: Array) -> Array:
         return u.at[where].set(centre + width * x)
@@ -84,31 +84,31 @@ def path_given_hyper(
         """Log prior beyond the normal distributions that ``x`` is measured in."""
         at = problem.constrain(place(x))
         total = jnp.zeros(())
-        for block, conditional in zip(problem.path_blocks, conditionals, strict=True):
-            if not conditional.exact:
-                total += block.log_prior(at) + problem.layout.log_jacobian(place(x), tuple(conditional.centre))
-        return total + (0.0 if all(c.exact for c in conditionals) else 0.5 * _norm(problem, conditionals, x))
+        for block, prior in zip(problem.path_blocks, path_priors, strict=True):
+            if not prior.exact:
+                total += block.log_prior(at) + problem.layout.log_jacobian(place(x), tuple(prior.centre))
+        return total + (0.0 if all(p.exact for p in path_priors) else 0.5 * _norm(problem, path_priors, x))
 
     surface = Surface(residuals, evaluate, jax.value_and_grad(excess), steer, landing or Landing())
     return surface, (u[where] - centre) / width, place
 
 
-def _gather(problem: Problem, conditionals: list[Conditional]) -> tuple[Array, Array]:
+def _gather(problem: Problem, path_priors: list[Conditional]) -> tuple[Array, Array]:
     """Centre and width of each number that moves the path, in the order of ``problem.path_positions``."""
     centres: Values = {}
     widths: Values = {}
-    for conditional in conditionals:
-        centres |= conditional.centre
-        widths |= conditional.width
+    for prior in path_priors:
+        centres |= prior.centre
+        widths |= prior.width
     return tuple(  # type: ignore[return-value]
         jnp.concatenate([jnp.zeros(0), *(jnp.ravel(by_name[n]) for n in problem.path_names)])
         for by_name in (centres, widths)
     )
 
 
-def _norm(problem: Problem, conditionals: list[Conditional], x: Array) -> Array:
+def _norm(problem: Problem, path_priors: list[Conditional], x: Array) -> Array:
     """Squared length of ``x`` over the blocks whose prior is not normal."""
-    rough = {n for c in conditionals if not c.exact for n in c.centre}
+    rough = {n for p in path_priors if not p.exact for n in p.centre}
     sizes = {p.name: p.size for p in problem.layout.parameters}
     mask = np.concatenate([np.zeros(0), *(np.full(sizes[n], float(n in rough)) for n in problem.path_names)])
     return jnp.sum(mask * x**2)
