@@ -8,7 +8,7 @@ DOCS_READY := $(VENV)/.docs-ready-$(SERIES)
 # The JAX of newer Pythons ends the process over a flag it knows no more.
 EMITTERS := $(if $(filter 3.11,$(SERIES)),--xla_cpu_use_fusion_emitters=false)
 
-.PHONY: demo test fast-tests test-slow lint bench docs docs-results clean
+.PHONY: demo test fast-tests coverage test-slow lint bench docs docs-results clean
 
 # The main job: predator and prey from cold, equations, verdicts, pictures.
 demo: $(READY)
@@ -22,6 +22,10 @@ fast-tests: $(READY)
 	XLA_FLAGS="--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true \
 	$(EMITTERS) --xla_cpu_parallel_codegen_split_count=1" \
 	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 15
+
+# Apart from make test, which it would make a fifth slower. Code compiled by XLA and numba is not seen.
+coverage: $(READY)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --cov=gpnode --cov-report=term
 
 test-slow: $(DOCS_READY)
 	$(BIN)/python -m pytest -m slow
