@@ -14,14 +14,15 @@ EMITTERS := $(if $(filter 3.11,$(SERIES)),--xla_cpu_use_fusion_emitters=false)
 demo: $(READY)
 	$(BIN)/python -m gpnode.studies.demo -o demo-output
 
-# Most of the time goes into compiling, which two processes do side by side, and XLA without optimising.
+# Most of the time goes into compiling, which two processes do side by side, and XLA without optimising. Coverage does
+# not see code compiled by XLA and numba.
 test: $(READY)
 	$(MAKE) --no-print-directory -j 2 lint fast-tests
 
 fast-tests: $(READY)
 	XLA_FLAGS="--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true \
 	$(EMITTERS) --xla_cpu_parallel_codegen_split_count=1" \
-	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 15
+	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 15 --cov=gpnode --cov-report=term:skip-covered
 
 test-slow: $(DOCS_READY)
 	$(BIN)/python -m pytest -m slow

@@ -20,7 +20,7 @@ _EXTENSION, _ARGUMENTS, _RESULTS = 1, 9, 14  # words of the call frame
 _DATA, _RANK, _DIMENSIONS = 3, 4, 5  # words of a buffer
 _EXTENSION_TYPE, _IS_METADATA, _METADATA, _VERSION = 1, 1, 3, 3  # of the extension, and of the metadata it points to
 _LOW_HALF = 0xFFFFFFFF  # the type is a 32-bit number; what follows it is undefined
-_API_VERSION = 0 | (3 << 32)  # major, minor
+_API_VERSION = 0 | (1 << 32)  # major, minor: the oldest that XLA accepts, whose layout later ones keep
 LAYOUT = (
     _EXTENSION,
     _ARGUMENTS,
