@@ -8,7 +8,7 @@ def test_summary_and_arviz(posterior):
     assert {"r", "K", "x.initial.low", "x.initial.high", "x.noise_std"} <= set(table.index)
     assert (table["2.5%"] <= table["50%"]).all()
     idata = posterior.to_arviz()
-    assert {"posterior", "sample_stats", "observed_data"} <= set(idata.groups())
+    assert {"posterior", "sample_stats", "observed_data"} <= set(idata)
     assert idata.sample_stats["lp"].shape == (2, 60)
 
 
