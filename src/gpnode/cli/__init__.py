@@ -1,4 +1,4 @@
-"""The command line: ``gpnode COMMAND``."""
+"""The command line: ``gpnode COMMAND``. Thin functions over all other packages, which it may import; exit codes."""
 
 from __future__ import annotations
 

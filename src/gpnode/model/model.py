@@ -70,7 +70,8 @@ class Model:
 
     def __post_init__(self) -> None:
         if not isinstance(self.dynamics, Dynamics):
-            raise ModelError(f"dynamics must be KnownForm, Dictionary or Sum; got {type(self.dynamics).__name__}.")
+            kind = type(self.dynamics).__name__
+            raise ModelError(f"dynamics must be such as KnownForm(...), Dictionary(...) or Sum(...); got {kind}.")
         for what in ("initial", "scales"):
             for name in getattr(self, what):
                 if name not in self.states:

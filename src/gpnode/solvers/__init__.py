@@ -4,7 +4,6 @@ A solver is one class with a ``name``, entered in ``SOLVERS``. What some can do 
 inherit (:class:`CorrectsGuess`, :class:`HasSecondDerivatives`). May import :mod:`gpnode.tracing`; knows no model.
 """
 
-from gpnode._registry import Registry
 from gpnode.solvers.adaptive import Adaptive, Stiff
 from gpnode.solvers.base import (
     CorrectsGuess,
@@ -20,8 +19,7 @@ from gpnode.solvers.base import (
 from gpnode.solvers.choice import fastest_solver
 from gpnode.solvers.fixed_grid import FixedGrid, local_errors, refine
 from gpnode.solvers.native import Native, NativeStiff, unsupported
-
-SOLVERS: Registry[Solver] = Registry("solver", Native, NativeStiff, FixedGrid, Adaptive, Stiff)
+from gpnode.solvers.registry import SOLVERS
 
 __all__ = [
     "SOLVERS",
