@@ -10,6 +10,7 @@ import jax
 import pytest
 from threadpoolctl import threadpool_info
 
+import gpnode as gn
 from gpnode._config import computing
 
 FIT = """
@@ -79,3 +80,10 @@ def test_it_ends_with_an_error_too(own_directory):
     with pytest.raises(ValueError, match="as it should"):
         fail()
     assert jax.config.jax_compilation_cache_dir is None
+
+
+def test_public_names_are_listed_once_and_exist():
+    assert sorted(gn.__all__) == sorted(gn._HOMES)
+    for name in gn.__all__:
+        assert getattr(gn, name) is not None
+        assert name in dir(gn)

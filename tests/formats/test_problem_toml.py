@@ -6,7 +6,8 @@ import pytest
 
 import gpnode as gn
 from gpnode.cli.examples import EXAMPLES
-from gpnode.formats.problem_toml import read_prior, read_problem, write_problem
+from gpnode.formats.problem_toml import read_problem, write_problem
+from gpnode.formats.toml_values import read_prior
 
 
 @pytest.mark.parametrize(

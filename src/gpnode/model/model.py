@@ -78,6 +78,7 @@ class Model:
                     raise ModelError(
                         f"{what} names {name!r}, which is not a state; states are {', '.join(self.states)}."
                     )
+        kind: type
         for what, kind, example in (
             ("kernel", Kernel, "kernels.Matern32()"),
             ("noise", NoiseModel, "Noise(std=0.1)"),

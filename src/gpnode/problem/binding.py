@@ -14,8 +14,9 @@ import numpy as np
 import numpyro.distributions as dist
 
 from gpnode._config import require_float64
-from gpnode.data.observations import Observations, Series
+from gpnode.data.observations import Observations
 from gpnode.data.scaling import Scaling
+from gpnode.data.series import Series
 from gpnode.errors import DataError, ModelError
 from gpnode.model.model import Around, Model
 from gpnode.model.priors.distributions import centre_and_width

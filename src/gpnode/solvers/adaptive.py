@@ -24,7 +24,7 @@ class _Diffrax(Solver):
     max_steps: eqx.AbstractVar[int]
 
     @abstractmethod
-    def _method(self) -> diffrax.AbstractSolver:
+    def _method(self) -> diffrax.AbstractSolver[Any]:
         """The Runge–Kutta method."""
 
     def solve(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Solution:
@@ -83,7 +83,7 @@ class Adaptive(_Diffrax):
     atol: float = eqx.field(static=True, default=1e-8)
     max_steps: int = eqx.field(static=True, default=4096)
 
-    def _method(self) -> diffrax.AbstractSolver:
+    def _method(self) -> diffrax.AbstractSolver[Any]:
         return diffrax.Tsit5()
 
 
@@ -100,7 +100,7 @@ class Stiff(_Diffrax):
     atol: float = eqx.field(static=True, default=1e-8)
     max_steps: int = eqx.field(static=True, default=8192)
 
-    def _method(self) -> diffrax.AbstractSolver:
+    def _method(self) -> diffrax.AbstractSolver[Any]:
         return diffrax.Kvaerno5()
 
     def native_counterpart(self) -> NativeStiff:

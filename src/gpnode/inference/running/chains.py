@@ -82,7 +82,7 @@ def _init(sampler: Sampler, problem: Problem, whitening: Whitening, z: Array, ke
 
 
 def _plain(leaf: Array) -> Array:
-    is_key = jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
     return leaf if is_key else jnp.asarray(np.asarray(leaf))
 
 

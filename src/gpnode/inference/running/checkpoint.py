@@ -280,7 +280,7 @@ def _unpack(arrays: Mapping[str, np.ndarray], like: Any, path: Path) -> Any:
 
 
 def _is_key(leaf: Any) -> bool:
-    return bool(jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key))
+    return bool(jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key))
 
 
 def _lock(folder: Path) -> BaseFileLock:

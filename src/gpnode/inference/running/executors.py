@@ -50,8 +50,8 @@ def _call(function: Callable[..., Any], *arguments: Any) -> Any:
 class Serial(Executor):
     """Runs each task at once in the thread that submits it."""
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
-        future: Future = Future()
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
         future.set_result(fn(*args, **kwargs))
         return future
 
@@ -73,7 +73,7 @@ class Workers:
             return ThreadPoolExecutor(max(1, min(self._most, cores())))
         return self._choice()
 
-    def submit(self, task: Task) -> Future:
+    def submit(self, task: Task) -> Future[Any]:
         """Hand a task over."""
         try:
             return self._executor.submit(_call, task.function, *task.arguments)
@@ -114,14 +114,14 @@ def work_off(
     When interrupted, tasks that are under way are waited for and absorbed if ``patient``, dropped if not, and the
     interrupt is raised again.
     """
-    running: dict[Future, Task] = {}
+    running: dict[Future[Any], Task] = {}
     deaths: dict[int, int] = {}
 
     def submit(task: Task | None) -> None:
         if task is not None:
             running[workers.submit(task)] = task
 
-    def alternate(future: Future) -> Task | None:
+    def collect(future: Future[Any]) -> Task | None:
         task = running.pop(future)
         try:
             result = future.result()
@@ -142,7 +142,7 @@ def work_off(
             submit(task)
         while running:
             for future in _finished(running, FIRST_COMPLETED):
-                submit(alternate(future))
+                submit(collect(future))
             on_progress()
     except KeyboardInterrupt:
         for future in list(running):
@@ -150,7 +150,7 @@ def work_off(
                 running.pop(future)
         for future in _finished(running, ALL_COMPLETED):
             if future.exception() is None:
-                alternate(future)
+                collect(future)
         raise
     except BaseException:
         for future in running:
@@ -158,7 +158,7 @@ def work_off(
         raise
 
 
-def _finished(running: Iterable[Future], when: str) -> set[Future]:
+def _finished(running: Iterable[Future[Any]], when: str) -> set[Future[Any]]:
     """Wait for the first, or for all, with an eye on interrupts."""
     while True:
         done, others = wait(running, timeout=_LOOK_EVERY, return_when=when)
