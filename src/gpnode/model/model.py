@@ -70,20 +70,20 @@ class Model:
 
     def __post_init__(self) -> None:
         if not isinstance(self.dynamics, Dynamics):
-            kind = type(self.dynamics).__name__
-            raise ModelError(f"dynamics must be such as KnownForm(...), Dictionary(...) or Sum(...); got {kind}.")
+            got = type(self.dynamics).__name__
+            raise ModelError(f"dynamics must be such as KnownForm(...), Dictionary(...) or Sum(...); got {got}.")
         for what in ("initial", "scales"):
             for name in getattr(self, what):
                 if name not in self.states:
                     raise ModelError(
                         f"{what} names {name!r}, which is not a state; states are {', '.join(self.states)}."
                     )
-        kind: type
-        for what, kind, example in (
+        seams: tuple[tuple[str, type, str], ...] = (
             ("kernel", Kernel, "kernels.Matern32()"),
             ("noise", NoiseModel, "Noise(std=0.1)"),
             ("transform", Transform, "Log()"),
-        ):
+        )
+        for what, kind, example in seams:
             setting = getattr(self, what)
             for one in setting.values() if isinstance(setting, Mapping) else [setting]:
                 if not isinstance(one, kind) and not (what == "kernel" and one is None):
