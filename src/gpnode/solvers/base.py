@@ -94,6 +94,14 @@ class Solver(eqx.Module):
         zeros = [jnp.zeros(jnp.shape(a), jax.dtypes.float0) for a in (solution.status, solution.num_steps)]
         return solution, jax.tree_util.Partial(lambda cotangent, pull: pull(Solution(cotangent, *zeros))[0], pull=pull)
 
+    cuts_steps: ClassVar[bool] = False
+    """True if steps of a grid are cut where they err by more than :attr:`step_error`, path by path."""
+
+    @property
+    def step_error(self) -> float:
+        """The error of a step at which it is cut."""
+        return float("inf")
+
     def at_tolerance(self, step_error: float) -> Solver:
         """The same backend for a grid on which steps err by about ``step_error``."""
         return self

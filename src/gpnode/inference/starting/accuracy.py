@@ -21,7 +21,8 @@ _ACCURATE = 0.02  # nats
 # Errors in nats that not more than a twentieth of the draws may exceed: of steps, and of those that replace them,
 # where chains may yet go to places in which errors grow faster.
 _TOO_COARSE, _FINE, _ACCURATE_PART = 0.1, 0.01, 0.95
-_MOST_NODES = 10_000  # of all experiments together, on a finer grid
+_MARGIN = 10.0  # of the error at which steps are cut over the grid's own at its centre: cuts are rare where chains are
+_TOLERANCES = tuple(float(_MARGIN * STEP_TOLERANCE * 10.0**-k) for k in range(7))
 _ASTRAY = 2.0  # nats per parameter
 
 
@@ -32,21 +33,30 @@ def solver_errors(problem: Problem, points: np.ndarray) -> np.ndarray:
     return np.where(sound, exact, 0.0) - np.where(sound, used, 0.0)
 
 
-def with_accurate_steps(problem: Problem, points: np.ndarray) -> Problem:
-    """The problem on a grid whose log density is right at ``points`` (n, size), or all but a twentieth of them.
+def with_accurate_steps(problem: Problem, centre: np.ndarray, points: np.ndarray) -> Problem:
+    """The problem on a grid that follows the path at ``centre`` (size,), with the right log density at ``points``.
 
-    Where neighbouring paths drift apart, errors of single steps grow, and their size alone does not tell enough.
+    Right at ``points`` (n, size) means at all but a twentieth of them. Where a path needs shorter steps than the one at
+    the centre, solvers that can cut the steps of that path alone: places near blow-up do not decide for all. Errors
+    of single steps do not tell enough, because they grow where neighbouring paths drift apart.
     """
     if not problem.solver.follows_grid:
         return problem
-    for tolerance in STEP_TOLERANCE * 10.0 ** -np.arange(4):
-        problem = with_steps_for(problem, jnp.asarray(points), float(tolerance))
+    for tolerance in _TOLERANCES:
+        problem = _at_tolerance(with_steps_for(problem, jnp.asarray(centre)), centre, tolerance)
         errors = np.abs(solver_errors(problem, points))
         errors = errors[np.isfinite(errors)]
         # Of a few, the largest.
         if errors.size and np.quantile(errors, _ACCURATE_PART, method="higher") < _ACCURATE:
             break
     return problem
+
+
+def _at_tolerance(problem: Problem, centre: np.ndarray, tolerance: float) -> Problem:
+    """With steps that err by at most ``tolerance``: cut where they err more, or on a grid that is finer everywhere."""
+    if problem.solver.cuts_steps:
+        return problem.with_solver(problem.solver.controlled(tolerance))
+    return with_steps_for(problem, jnp.asarray(centre), tolerance / _MARGIN)
 
 
 def with_finer_steps(
@@ -68,12 +78,12 @@ def with_finer_steps(
 
     if error(start.problem) < (_ACCURATE if early else _TOO_COARSE):
         return None
-    for tolerance in STEP_TOLERANCE * 10.0 ** -np.arange(0.0, 5.0, 0.5):
-        problem = with_steps_for(start.problem, jnp.asarray(points[::5]), float(tolerance))
-        if problem.nodes.size > _MOST_NODES:
-            return None
-        # Grids that grow, to a limit, cannot make a run begin again for ever.
-        if problem.nodes.size > start.problem.nodes.size and error(problem) < _FINE:
+    centre = start.maxima[0].centre
+    for tolerance in _TOLERANCES:
+        problem = _at_tolerance(start.problem, centre, tolerance)
+        # Tolerances that shrink, to a limit, cannot make a run begin again for ever.
+        finer = problem.nodes.size > start.problem.nodes.size or _is_tighter(problem, start.problem)
+        if finer and error(problem) < _FINE:
             break
     else:
         return None
@@ -81,6 +91,10 @@ def with_finer_steps(
         np.linalg.solve(whitening.scale_tril, back_to_the_data(problem, u, i) - whitening.centre)
         for i, (whitening, u) in enumerate(zip(start.whitenings(chains), draws[:, -1], strict=True))
     ]
+
+
+def _is_tighter(problem: Problem, other: Problem) -> bool:
+    return problem.solver.cuts_steps and float(problem.solver.step_error) < float(other.solver.step_error)
 
 
 def back_to_the_data(problem: Problem, u: np.ndarray, index: int) -> np.ndarray:

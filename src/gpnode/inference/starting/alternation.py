@@ -14,8 +14,10 @@ from jax import Array
 
 from gpnode._config import compiled_for_few_calls
 from gpnode.inference.samplers.lifted.conditioning import hyper_given_path, path_given_hyper, whiteners_of
+from gpnode.inference.starting.least_squares import climb
 from gpnode.problem.density import Problem
 from gpnode.problem.evaluation import compiled_for_search, log_density
+from gpnode.solvers import Status
 
 _ROUNDS = 8
 _LEAST_GAIN = 1.0  # nats gained in a round
@@ -74,25 +76,13 @@ def _path_system(problem: Problem, u: Array, key: Array, x: Array) -> tuple[Arra
     return jnp.concatenate([at.r, x]), jnp.concatenate([at.slope, jnp.eye(x.size)]), at.status, place(x)
 
 
-def fit_path(problem: Problem, u: np.ndarray, key: Array, most: int = 30) -> np.ndarray:
-    """Levenberg–Marquardt on the lifted residuals, given the hyperparameters."""
+def fit_path(problem: Problem, u: np.ndarray, key: Array, most_evaluations: int = 30) -> np.ndarray:
+    """Least squares on the lifted residuals, given the hyperparameters; ``u`` itself where there is no path."""
     at = jnp.asarray(u)
-    x = np.asarray(_path_start(problem, at, key))
-    r, slope, status, vector = _path_system(problem, at, key, jnp.asarray(x))
-    if int(status) or not np.isfinite(r).all():
-        return u
-    damping = 1.0
-    for _ in range(most):
-        curvature, gradient = np.asarray(slope.T @ slope), np.asarray(slope.T @ r)
-        step = -np.linalg.solve(curvature + damping * np.diag(np.diag(curvature)), gradient)
-        new_r, new_slope, status, new_vector = _path_system(problem, at, key, jnp.asarray(x + step))
-        better = int(status) == 0 and float(new_r @ new_r) < float(r @ r)
-        if better:
-            gain = float(r @ r - new_r @ new_r)
-            x, r, slope, vector = x + step, new_r, new_slope, new_vector
-            if gain < 0.01:
-                break
-        damping = max(damping / 5.0, 1e-9) if better else damping * 4.0
-        if damping > 1e9:
-            break
-    return np.asarray(vector)
+
+    def system(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        residuals, slope, status, _ = _path_system(problem, at, key, jnp.asarray(x))
+        return np.where(int(status) == Status.OK, residuals, np.inf), np.asarray(slope)
+
+    reached = climb(system, np.asarray(_path_start(problem, at, key)), most_evaluations, least_gain=0.01)
+    return u if reached is None else np.asarray(_path_system(problem, at, key, jnp.asarray(reached[0]))[3])

@@ -62,7 +62,8 @@ def find_start(problem: Problem, key: Array, method: Method, say: Callable[[str]
     best = maxima[0]
     say("checking the solver's steps")
     z = 0.3 * np.asarray(jax.random.normal(key, (8, best.centre.size)))
-    problem = with_accurate_steps(problem, np.vstack([best.centre, best.centre + z @ best.scale_tril.T]))
+    points = np.vstack([best.centre, best.centre + z @ best.scale_tril.T])
+    problem = with_accurate_steps(problem, best.centre, points)
     kept = tuple(m for m in maxima if m.log_evidence > best.log_evidence - settings.negligible)
     return Start(problem, kept[: settings.most_maxima], result)
 
@@ -81,9 +82,10 @@ def _follow_pilots(
     if not pilots.places:
         return None
     say("checking the solver's steps")
-    problem = with_accurate_steps(problem, np.stack(pilots.everywhere()))
+    points = pilots.points(sampler.chains)
+    problem = with_accurate_steps(problem, points[0], np.stack(pilots.everywhere()))
     ends = []
-    for i, end in enumerate(pilots.points(sampler.chains)):
+    for i, end in enumerate(points):
         approximation = approximation_at(problem, back_to_the_data(problem, end, i))
         if approximation is None:
             return None

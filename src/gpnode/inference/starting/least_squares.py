@@ -14,16 +14,24 @@ System = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """Residuals (m,) and their Jacobian (m, n) at a point (n,); residuals are infinite where there are none."""
 
 
-def climb(system: System, start: np.ndarray, most_evaluations: int) -> tuple[np.ndarray, float] | None:
+def climb(
+    system: System, start: np.ndarray, most_evaluations: int, least_gain: float = 0.0
+) -> tuple[np.ndarray, float] | None:
     """The point of least squares that is reached from ``start`` (n,), and its misfit, half the sum of squares.
 
-    None if there are no residuals at ``start``.
+    It ends early where a step gains less than about ``least_gain`` nats. None if there are no residuals at ``start``.
     """
     cached = _Cached(system)
     if cached.failed(start):
         return None
+    misfit = 0.5 * float(np.sum(cached.residuals(start) ** 2))
     result = scipy.optimize.least_squares(
-        cached.residuals, start, cached.jacobian, max_nfev=most_evaluations, x_scale="jac"
+        cached.residuals,
+        start,
+        cached.jacobian,
+        max_nfev=most_evaluations,
+        x_scale="jac",
+        ftol=max(1e-8, least_gain / max(misfit, 1.0)),
     )
     return result.x, float(result.cost)
 

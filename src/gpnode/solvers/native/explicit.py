@@ -31,7 +31,6 @@ from gpnode.solvers.native.fields import (
 )
 from gpnode.solvers.tableau import COUPLING, ERROR, NODES, STAGES, WEIGHTS
 
-FAST = {"contract", "reassoc", "nsz", "arcp"}  # NaN and infinity keep their meaning
 TARGET = "gpnode_solve"
 SOLUTION, SENSITIVITIES, GRADIENT, CORRECTION = 0.0, 1.0, 2.0, 3.0  # what to compute
 OK, BLOW_UP, TOO_MANY_STEPS, NOT_FINITE = 0, 1, 2, 3
@@ -39,7 +38,7 @@ LANES = 4  # float64 numbers a vector instruction works on
 SHORTEST = 1e-6  # of an interval; a path that wants shorter steps is running away
 
 
-@njit(fastmath=FAST, **INNER)
+@njit(**INNER)
 def try_step(field, t, h, x, p, slopes, points):
     """Stages from ``x``: fills ``slopes`` (7, states) but the first, and ``points``; the last point is the solution."""
     for i in range(1, STAGES):
@@ -80,7 +79,7 @@ def has_slope(x, slopes, points):
     return True
 
 
-@njit(fastmath=FAST, **INNER)
+@njit(**INNER)
 def carry_sensitivity(field, t, h, x, p, points, by_state, by_parameter, width, inner, moved, sensitivity):
     """Carry the sensitivity (states * width) over one step.
 
@@ -203,7 +202,7 @@ def integrate(field, p, x, ts, tolerance, most_steps, free, guess, xs, sensitivi
     return OK, tried, taken
 
 
-@njit(fastmath=FAST, **INNER)
+@njit(**INNER)
 def sweep_back(field, p, steps, taken, free, cotangent, gradient):
     """Add to ``gradient`` (columns,) that of sum(cotangent * xs), sweeping back over the steps taken."""
     states, parameters = cotangent.shape[1], field[PARAMETERS]

@@ -36,7 +36,11 @@ LAYOUT = (
 """All that is taken for granted of XLA's interface."""
 
 INNER = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-"""Options of functions that are called from compiled code alone."""
+"""Options of functions that are called from compiled code alone.
+
+No "fast" arithmetic: numba links such functions in one way when it compiles their caller and in another when it finds
+the caller in its cache, and what may be reordered then comes out with other bits.
+"""
 SIGNATURE = types.int64(types.int64)
 """Signature of a handler: address of the call frame in, zero (no error) out."""
 

@@ -14,7 +14,6 @@ from numba import njit
 from gpnode.solvers.native.availability import serve_under
 from gpnode.solvers.native.explicit import (
     BLOW_UP,
-    FAST,
     LANES,
     NOT_FINITE,
     OK,
@@ -79,7 +78,7 @@ def factor(matrix, pivots):
     return True
 
 
-@njit(fastmath=FAST, **INNER)
+@njit(**INNER)
 def solve(matrix, pivots, b):
     """Solve in place for ``b`` (n, columns) with what :func:`factor` left."""
     n, columns = b.shape

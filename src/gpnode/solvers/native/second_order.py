@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from gpnode.solvers.native.availability import serve_under
-from gpnode.solvers.native.explicit import FAST, copy
+from gpnode.solvers.native.explicit import copy
 from gpnode.solvers.native.ffi import INNER, argument, is_registration, last_dimension, result
 from gpnode.solvers.native.fields import (
     INPUTS,
@@ -45,20 +45,20 @@ def through_path(field, by_state, by_parameter, adjoint, out):
     pull_back(field, by_state, by_parameter, adjoint, out)
 
 
-@njit(fastmath=FAST, **INNER)
+@njit(**INNER)
 def advance(start, step, change, out):
     for m in range(out.size):
         out[m] = start[m] + step * change[m]
 
 
-@njit(fastmath=FAST, **INNER)
+@njit(**INNER)
 def halfway(a, b, h, slope_a, slope_b, out):
     """The middle of the cubic through ``a`` and, ``h`` later, ``b``."""
     for m in range(out.size):
         out[m] = 0.5 * (a[m] + b[m]) + 0.125 * h * (slope_a[m] - slope_b[m])
 
 
-@njit(fastmath=FAST, **INNER)
+@njit(**INNER)
 def differentiate_sensitivities(field, p, ts, xs, sensitivities, weights, free, gradient):
     """Fill ``gradient`` (columns,), about that of sum(weights * sensitivities), both (times, states * columns).
 

@@ -117,8 +117,13 @@ class Native(_Compiled, CorrectsGuess, HasSecondDerivatives):
 
     name: ClassVar[str] = "native"
     follows_grid: ClassVar[bool] = True
+    cuts_steps: ClassVar[bool] = True
     tolerance: float = eqx.field(converter=_number, default=2e-5)
     max_steps: int = eqx.field(static=True, default=50_000)
+
+    @property
+    def step_error(self) -> float:
+        return self.tolerance
 
     @property
     def _integrator(self) -> ModuleType:
