@@ -8,6 +8,7 @@ from scipy.integrate import solve_ivp
 
 import gpnode as gn
 from gpnode.inference.samplers.base import Chunking
+from gpnode.model.observation import kernels
 from gpnode.problem.density import Problem
 from gpnode.problem.grid import with_steps
 
@@ -59,3 +60,15 @@ def coarse(problem: Problem) -> Problem:
     """One step between measurements, whatever its error."""
     one_step = with_steps(problem, np.ones(np.diff(problem.measured_times).shape))
     return one_step.with_solver(one_step.solver.controlled(1.0))
+
+
+def linear_model(process: bool = True) -> gn.Model:
+    """x' = a: the posterior is normal, and Laplace's approximation exact, when noise and process are known."""
+    field = gn.KnownForm(["x"], lambda t, x, p: {"x": p.a}, {"a": gn.Normal(1.0, 0.5)})
+    kernel = kernels.Matern32(variance=0.04, length_scale=0.4) if process else None
+    return gn.Model(field, initial={"x": gn.Normal(2.0, 1.0)}, kernel=kernel, noise=gn.Noise(std=0.1))
+
+
+def linear_data(scale: float = 1.0) -> gn.Observations:
+    t = np.linspace(0.0, 5.0, 9)
+    return gn.Observations({"x": (t, scale * (2.0 + t + 0.1 * np.sin(9 * t)))})
