@@ -48,7 +48,7 @@ def _draw(known: gn.Posterior, sparse: gn.Posterior, data: gn.Observations, outp
     truth = dict(zip(("x1", "x2"), study.true_path(times).T, strict=True))
     for posterior, name in ((known, "known-form"), (sparse, "dictionary")):
         gn.plots.paths(gn.forecast(posterior, times), data, truth=truth)
-        plt.savefig(output / f"{name}-experiments.png", dpi=130)
+        plt.savefig(output / f"{name}-paths.png", dpi=130)
     gn.plots.parameters(known, list(study.TRUTH), truth=study.TRUTH)
     plt.savefig(output / "known-form-parameters.png", dpi=130)
     gn.plots.coefficients(sparse, truth=study.true_coefficients())
