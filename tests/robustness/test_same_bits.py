@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import hashlib, os, sys
 if sys.argv[1] == "one":
@@ -29,6 +31,7 @@ def digest(folder, cores: str) -> str:
     return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
 
 
+@pytest.mark.slow  # two processes that compile everything
 def test_draws_do_not_depend_on_what_is_compiled_already_nor_on_cores(tmp_path):
     """Handlers compiled in the process and those found in numba's cache are the same code, to the last bit."""
     cold = digest(tmp_path, "all")
