@@ -49,7 +49,7 @@ def paper_log_density(problem: Problem, unconstrained: Array) -> Array:
     path = odeint(field, x0, problem.measured_times[0], params)  # at its default tolerances
     blocks = [problem.observables[m.observable] for m in problem.measured]
     residual = jnp.concatenate([m.y - path[m.rows, c.state] for m, c in zip(problem.measured, blocks, strict=True)])
-    cov = jsl.block_diag(*(c.noisy_cov(values, m.gp_times) for m, c in zip(problem.measured, blocks, strict=True)))
+    cov = jsl.block_diag(*(c.noisy_cov(values, m) for m, c in zip(problem.measured, blocks, strict=True)))
     factor = jnp.linalg.cholesky(cov)
     white = jsl.solve_triangular(factor, residual, lower=True)
     log_det = jnp.sum(jnp.log(jnp.diag(factor)))

@@ -44,8 +44,9 @@ if TYPE_CHECKING:  # the same names as below, for tools that read code without r
     from .model.dynamics import Dictionary, KnownForm, Sum, fourier, polynomial, term
     from .model.model import Around, Model
     from .model.observation import kernels
-    from .model.observation.noise import Noise
+    from .model.observation.noise import CombinedNoise, Noise
     from .model.observation.transforms import Identity, Log
+    from .model.paper import paper_priors
     from .model.priors import (
         Exponential,
         FinnishHorseshoe,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:  # the same names as below, for tools that read code without r
         InverseGamma,
         LogNormal,
         Normal,
+        SpikeAndSlab,
         TruncatedNormal,
         Uniform,
     )
@@ -89,8 +91,9 @@ _PUBLIC = {
     "model": ("priors",),
     "model.dynamics": ("Dictionary", "KnownForm", "Sum", "fourier", "polynomial", "term"),
     "model.model": ("Around", "Model"),
+    "model.paper": ("paper_priors",),
     "model.observation": ("kernels",),
-    "model.observation.noise": ("Noise",),
+    "model.observation.noise": ("CombinedNoise", "Noise"),
     "model.observation.transforms": ("Identity", "Log"),
     "model.priors": (
         "Exponential",
@@ -101,6 +104,7 @@ _PUBLIC = {
         "InverseGamma",
         "LogNormal",
         "Normal",
+        "SpikeAndSlab",
         "TruncatedNormal",
         "Uniform",
     ),
@@ -121,6 +125,7 @@ __all__ = [
     "Around",
     "Calibration",
     "CheckpointError",
+    "CombinedNoise",
     "DataError",
     "Dictionary",
     "Exponential",
@@ -149,6 +154,7 @@ __all__ = [
     "Normal",
     "Observations",
     "Posterior",
+    "SpikeAndSlab",
     "StartError",
     "Stiff",
     "StorageError",
@@ -168,6 +174,7 @@ __all__ = [
     "kernels",
     "loo",
     "open_checkpoint",
+    "paper_priors",
     "plots",
     "polynomial",
     "priors",

@@ -56,9 +56,9 @@ def test_rows_so_far_are_equally_many_but_for_inactive_chains(counts, inactive, 
 
 
 def test_who_is_inactive_is_told_from_what_there_was_at_the_last_goal():
-    ends = gn.Lifted(stopping=Stopping(first_goal=200, growth=(1, 10, 12, 14)))
+    ends = gn.Lifted(stopping=Stopping(first_goal=125))
     unsettled = memory(2300)
-    unsettled.read()["draw"][:, 0] += np.linspace(9.0, 12.0, 2300)
+    unsettled.read()["draw"][:, 0] += np.linspace(9.0, 15.0, 2300)
     assert _inactive([memory(2000), memory(2000, 0.0), unsettled], ends) == {0, 1}
     assert _inactive([memory(2000), memory(2200, 0.0), memory(2300)], ends) == frozenset()  # the first is slow
     assert _inactive([memory(150), memory(100)], ends) == frozenset()
@@ -67,11 +67,9 @@ def test_who_is_inactive_is_told_from_what_there_was_at_the_last_goal():
 def test_a_run_goes_on_until_its_chains_agree(tmp_path):
     """100 draws of two chains cannot have 400 independent ones; where it ends does not depend on interruptions."""
     settings = gn.Lifted(warmup=40, chains=2, stopping=Stopping(first_goal=100))
-    assert settings.stopping.goals(None)[:5] == (100, 120, 140, 170, 200)
-    assert settings.stopping.goals(None)[-1] == 4000
-    assert settings.stopping.goals(70) == (70,)
+    assert settings.stopping.goals(None) == (100, 200, 400, 800, 1600, 3200)
     whole = gn.fit(decay_model(), decay_data(), method=settings, progress=False)
-    assert 200 <= whole.unconstrained.shape[1] <= 4000
+    assert whole.unconstrained.shape[1] in (200, 400, 800, 1600)
     assert not whole.record.interrupted
     kept = gn.fit(decay_model(), decay_data(), method=settings, progress=False, checkpoint=tmp_path)
     opened = gn.open_checkpoint(tmp_path, decay_model(), decay_data())

@@ -69,6 +69,7 @@ def test_a_model_with_a_stiff_solver_is_solved_in_native_code():
         gn.KnownForm(["x"], lambda t, x, p: {"x": -p.rate * (x.x - jnp.cos(t))}, {"rate": gn.LogNormal(5.0, 1.0)}),
         initial={"x": 1.0},
         kernel=None,
+        noise=gn.Noise(),
         solver=gn.Stiff(rtol=1e-7, atol=1e-9),
     )
     problem = gn.bind(model, gn.Observations({"x": (t, np.cos(t))}))

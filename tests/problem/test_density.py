@@ -13,7 +13,7 @@ from support.known import DATA, RATE, known
 
 def test_failed_solve_is_minus_infinity_with_finite_gradient():
     model = gn.Model(gn.KnownForm(["x"], lambda t, x, p: {"x": p.rate * x.x**2}, RATE), initial={"x": 8.0})
-    problem = gn.bind(model, DATA)
+    problem = gn.bind(gn.paper_priors(model), DATA)
     u = problem.layout.unconstrain(
         {"rate": 50.0, "x.kernel.variance": 1.0, "x.kernel.length_scale": 1.0, "x.noise_var": 1.0}
     )
@@ -27,7 +27,7 @@ def test_path_below_zero_on_the_log_scale_is_counted_by_cause():
     model = gn.Model(
         gn.KnownForm(["x"], lambda t, x, p: {"x": -p.rate}, RATE), initial={"x": 8.0}, transform=gn.Log(), kernel=None
     )
-    problem = gn.bind(model, DATA)
+    problem = gn.bind(gn.paper_priors(model), DATA)
     value, status = log_density(problem, problem.layout.unconstrain({"rate": 50.0, "x.noise_var": 1.0}))
     assert value == -np.inf
     assert int(status) == Status.OUTSIDE_DOMAIN

@@ -18,4 +18,4 @@ def test_order_of_parameters_survives_compilation():
     inside = eqx.filter_jit(lambda p, v: p.constrain(v))(problem, u)
     outside = problem.constrain(u)
     assert {n: float(v) for n, v in inside.items()} == {n: float(v) for n, v in outside.items()}
-    assert list(problem.dims()) == ["zeta", "alpha", "x.initial", "x.noise_std"]
+    assert list(problem.dims()) == ["zeta", "alpha", "x.initial", "x.noise_additive", "x.noise_proportional"]

@@ -38,6 +38,7 @@ def test_figures_draw_on_given_axes_and_show_every_item(gray_box, linear):
             gn.KnownForm(["x"], lambda t, x, p: {"x": -p.k * x.x}, {"k": gn.LogNormal(-1.0, 1.0)}),
             initial={"x": gn.Normal(1.0, SD)},
             kernel=None,
+            noise=gn.Noise(),
         ),
         linear[0].data,
         method=gn.Lifted(draws=100, warmup=40, chains=2),

@@ -79,4 +79,5 @@ def test_forms_are_the_frequencies_of_sets_of_active_terms(gray_box):
         if sum(f.probability for f in equation.forms) > 1 - 1e-9:  # all forms are listed
             for term in equation.terms:
                 total = sum(f.probability for f in equation.forms if term.term in f.terms)
-                assert total == pytest.approx(term.probability)
+                # Forms are drawn; the probability of a term is a mean of exact ones.
+                assert total == pytest.approx(term.probability, abs=0.05)

@@ -38,17 +38,26 @@ def test_forecast_refuses_impossible_times(posterior, wrong):
         gn.forecast(posterior, wrong)
 
 
+def test_a_start_beyond_all_measurements_is_named(posterior):
+    measured = posterior.data.values_of("x")
+    inside, outside = 0.5 * measured.max(), 2.0 * measured.max()
+    assert gn.forecast(posterior, [1.0], initial={"x": inside}).outside == ()
+    assert gn.forecast(posterior, [1.0], initial={"x": outside}).outside == ("x",)
+    assert gn.forecast(posterior, [1.0]).outside == ()
+
+
 def test_conditional_is_the_textbook_one(posterior):
     problem = posterior.problem
     values = problem.constrain(posterior.unconstrained[0, 0])
     observable, t = problem.observables[0], np.array([0.1, 0.4, 0.8])
+    block = dataclasses.replace(problem.measured[0], gp_times=t, level=np.array([0.5, 1.0, 0.2]))
     new = np.array([0.2, 0.9])
     residual = np.array([0.3, -0.2, 0.1])
     both = np.concatenate([t, new])
     joint = np.asarray(observable.signal_cov(values, both, both)) + np.diag(
-        [float(observable.noise_var(values))] * 3 + [0, 0]
+        [*observable.noise_var(values, block.level), 0, 0]
     )
-    mean, cov = conditional(observable, values, t, residual, new)
+    mean, cov = conditional(observable, values, block, residual, new)
     solved = joint[3:, :3] @ np.linalg.inv(joint[:3, :3])
     assert np.allclose(mean, solved @ residual, rtol=1e-6)
     assert np.allclose(cov, joint[3:, 3:] - solved @ joint[:3, 3:], atol=1e-9)

@@ -23,6 +23,7 @@ class State(NamedTuple):
     z: jax.Array
     log_density: jax.Array
     key: jax.Array
+    step: jax.Array
 
 
 @METHODS.add
@@ -34,7 +35,7 @@ class Metropolis(Sampler):
     size: float = 0.9
 
     def init(self, problem, whitening, z, key):
-        return State(z, problem.log_density(whitening.point(z))[0], key)
+        return State(z, problem.log_density(whitening.point(z))[0], key, jnp.asarray(0))
 
     def step(self, problem, whitening, state):
         key, walk_key, accept_key = jax.random.split(state.key, 3)
@@ -42,7 +43,9 @@ class Metropolis(Sampler):
         value, status = problem.log_density(whitening.point(z))
         accepted = jnp.log(jax.random.uniform(accept_key)) < value - state.log_density
         z, value = jnp.where(accepted, z, state.z), jnp.where(accepted, value, state.log_density)
-        return State(z, value, key), Transition(whitening.point(z), value, jnp.asarray(False), status.astype(int))
+        warming, no = state.step < self.warmup, jnp.asarray(False)
+        transition = Transition(whitening.point(z), value, no, status.astype(int), warming)
+        return State(z, value, key, state.step + 1), transition
 
     def checks(self, stats, details):
         return [Check("walked", True, f"steps of {self.size:g}")]

@@ -39,7 +39,7 @@ class TwoSources(NoiseModel):
     def priors(self, prefix):
         return {f"{prefix}.extra_std": self.extra}
 
-    def scaled_var(self, values, prefix, unit):
+    def scaled_var(self, values, prefix, unit, level):
         return self.floor**2 + values[f"{prefix}.extra_std"] ** 2
 
     def describe(self):

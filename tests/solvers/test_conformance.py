@@ -23,7 +23,10 @@ TIGHT = {
 }
 
 
-@pytest.mark.parametrize("kind", SOLVERS.values(), ids=lambda s: s.__name__)
+KINDS = [pytest.param(k, marks=[] if k is gn.Native else pytest.mark.slow, id=k.__name__) for k in SOLVERS.values()]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_solver_without_gaussian_process(decay_data, kind):
     problem = tight(rotation_model(kernel=None), decay_data).with_solver(TIGHT[kind])
     zero = {v: lambda h, d: np.zeros_like(d) for v in ("x", "y")}

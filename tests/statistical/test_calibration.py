@@ -43,9 +43,8 @@ def latent_model() -> tuple[gn.Model, gn.Observations]:
 
 
 def small_dictionary() -> tuple[gn.Model, gn.Observations]:
-    prior = gn.FinnishHorseshoe(expected_terms=1.0, slab_dof=8.0)
     model = gn.Model(
-        gn.Dictionary(["x"], gn.polynomial(2), prior=prior),
+        gn.Dictionary(["x"], gn.polynomial(2), prior=gn.SpikeAndSlab(slab_stds=(0.3, 0.6, 1.2))),
         initial={"x": gn.Normal(2.0, 0.5)},
         kernel=None,
         noise=gn.Noise(std=gn.LogNormal(-3.0, 0.5)),
@@ -66,5 +65,5 @@ def test_a_known_form_with_a_latent_state_is_calibrated(tmp_path):
 
 @pytest.mark.slow
 def test_a_small_dictionary_is_calibrated(tmp_path):
-    result = gn.calibrate(*small_dictionary(), fits=200, seed=1, progress=False, checkpoint=tmp_path)
+    result = gn.calibrate(*small_dictionary(), fits=300, seed=1, progress=False, checkpoint=tmp_path)
     assert result.calibrated, str(result)

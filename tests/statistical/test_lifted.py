@@ -37,7 +37,7 @@ def simulate(model: gn.Model, key):
         if int(paths.status.max()) == 0 and float(jnp.abs(paths.xs).max()) < 1e3:
             break
     block, observable = problem.measured[0], problem.observables[0]
-    root = jnp.linalg.cholesky(observable.noisy_cov(values, block.gp_times))
+    root = jnp.linalg.cholesky(observable.noisy_cov(values, block))
     y = paths.xs[0, block.rows, 0] + root @ jax.random.normal(noise_key, (TIMES.size,))
     return problem, truth, gn.Observations({"x": (TIMES, np.asarray(2.0 * y))}, start=0.0)
 

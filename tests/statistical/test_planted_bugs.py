@@ -126,7 +126,7 @@ def half_dropped(patch):
 
 
 def variance_for_std(patch):
-    def scaled_var(self, values, prefix, unit):
+    def scaled_var(self, values, prefix, unit, level):
         return values[f"{prefix}.{self.kind}"]
 
     patch.setattr(Noise, "scaled_var", scaled_var)

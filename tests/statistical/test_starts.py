@@ -34,6 +34,7 @@ def misses(study, model, seeds):
 LADDERS = [(predator_prey, predator_prey.dictionary), (glycolysis, glycolysis.model)]
 
 
+@pytest.mark.slow
 def test_start_ladder_finds_the_basin():
     assert misses(predator_prey, predator_prey.dictionary(), range(1)) == []
 

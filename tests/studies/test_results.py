@@ -17,9 +17,9 @@ def test_coverage_counts_times_inside_and_says_what_to_expect():
     found = results.coverage(paths, half)
     assert found["pointwise"]["x"] == pytest.approx(20 / 40)
     assert found["whole_path"]["x"] == 1.0
-    one_by_one = [results.coverage(paths, path[:, None])["pointwise"]["x"] < 0.9 for path in walks(rng, 300)]
+    one_by_one = [results.coverage(paths, path[:, None])["pointwise"]["x"] < 0.9 for path in walks(rng, 80)]
     chance = found["chance_below_90"]["x"]
-    assert np.mean(one_by_one) == pytest.approx(chance, abs=4 * np.sqrt(chance * (1 - chance) / 300))
+    assert np.mean(one_by_one) == pytest.approx(chance, abs=4 * np.sqrt(chance * (1 - chance) / 80))
     together = results.over_data_sets([found, results.coverage(paths, 0.5 * (low + high))])
     assert (together["least_pointwise"]["x"], together["mean_pointwise"]["x"]) == (0.5, 0.75)
     assert (together["cases"], together["cases_below_90"]) == (2, 1)

@@ -49,7 +49,7 @@ ROTATION_PRIORS = {"a": gn.LogNormal(-1.5, 0.5), "w": gn.Normal(1.0, 0.3)}
 
 def rotation_model(**options) -> gn.Model:
     initial = {"x": gn.Normal(3.0, 1.0), "y": 0.0}
-    return gn.Model(gn.KnownForm(["x", "y"], rotation, ROTATION_PRIORS), initial=initial, **options)
+    return gn.paper_priors(gn.Model(gn.KnownForm(["x", "y"], rotation, ROTATION_PRIORS), initial=initial, **options))
 
 
 def read(problem, u, table):
@@ -157,6 +157,5 @@ def dictionary_reference(problem, data, prior_table, sparse, fixed=None, free=No
 
 
 def dictionary_model(**options) -> gn.Model:
-    return gn.Model(
-        gn.Dictionary(["x", "y"], gn.polynomial(2), **options), initial={"x": gn.Normal(3.0, 1.0), "y": 0.0}
-    )
+    sought = gn.Dictionary(["x", "y"], gn.polynomial(2), **options)
+    return gn.paper_priors(gn.Model(sought, initial={"x": gn.Normal(3.0, 1.0), "y": 0.0}))

@@ -93,10 +93,11 @@ def fit_remarks(posterior: Posterior) -> list[str]:
     maxima = posterior.record.start.maxima
     if len(maxima) > 1:
         remarks.append(f"the search found {len(maxima)} ways to explain the data; chains will start in each.")
-    for check in posterior.diagnose().checks:
-        if check.name == "Gaussian process":
-            remarks.append(check.finding + ".")
-    return remarks
+    failed = [check for check in posterior.diagnose().failed if check.half == "model"]
+    warnings = [
+        f"the equations may come out wrong: {check.reason} ({check.finding}). {check.remedy}" for check in failed
+    ]
+    return warnings + remarks
 
 
 def _expected_seconds(posterior: Posterior) -> float:

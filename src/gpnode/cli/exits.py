@@ -10,8 +10,11 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-OK, BAD_INPUT, NOT_CONVERGED, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
-EXIT_CODES = "exit codes: 0 fine, 1 bad input or no room, 2 not converged, 130 interrupted, 143 terminated"
+OK, BAD_INPUT, NOT_CONVERGED, NOT_EXPLAINED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
+EXIT_CODES = (
+    "exit codes: 0 fine, 1 bad input or no room, 2 not converged, 3 converged but the equations do not explain the "
+    "data,\n130 interrupted, 143 terminated"
+)
 
 
 class Terminated(KeyboardInterrupt):

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from gpnode._files import make_folder, write_text
-from gpnode.cli.exits import NOT_CONVERGED, OK, add_command
-from gpnode.cli.runs import CHECKPOINT, pair, verdict_as_json
+from gpnode.cli.exits import add_command
+from gpnode.cli.runs import CHECKPOINT, exit_code_of, pair, verdict_as_json
 from gpnode.errors import CheckpointError, ModelError
 from gpnode.fitting.single import default_method, fit
 from gpnode.formats.base import ProblemFile
 from gpnode.formats.problem_toml import read_problem
 from gpnode.formats.registry import format_of, read_kept_problem
+from gpnode.inference.running.budget import read_budget
 from gpnode.inference.running.checkpoint import check_same, new_run, read_run
 from gpnode.problem.binding import fingerprint
 
@@ -50,8 +51,16 @@ def add_commands(commands: Any) -> None:
 
 
 def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--budget", type=_budget, metavar="TIME", help="time it may take, such as 90s, 5m or 2h")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
     parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
+
+
+def _budget(text: str) -> float | None:
+    try:
+        return read_budget(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def add_problem_arguments(parser: argparse.ArgumentParser) -> None:
@@ -141,6 +150,7 @@ def _run(folder: Path, problem: ProblemFile, method: Any, seed: int, options: ar
             seed=seed,
             progress=not options.quiet,
             checkpoint=folder / CHECKPOINT,
+            budget=options.budget,
         )
         posterior.save(folder / "posterior.nc")
         write_text(folder / "equations.txt", f"{posterior.equations()}\n")
@@ -155,4 +165,4 @@ def _run(folder: Path, problem: ProblemFile, method: Any, seed: int, options: ar
         print(posterior.equations(), "\n")
         print(verdict)
         print(f"\nopen {folder / 'report.html'} in a browser")
-    return OK if verdict.converged else NOT_CONVERGED
+    return exit_code_of(verdict)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 from gpnode._files import write_text
-from gpnode.cli.exits import NOT_CONVERGED, OK, add_command
+from gpnode.cli.exits import NOT_CONVERGED, NOT_EXPLAINED, OK, add_command
 from gpnode.errors import ModelError
 from gpnode.fitting.single import open_checkpoint
 from gpnode.formats.base import ProblemFile
@@ -119,6 +120,12 @@ def _forecast(options: argparse.Namespace) -> int:
     else:
         write_text(options.output, table)
         print(f"written: {options.output}")
+    if ahead.outside:
+        print(
+            f"the start of {', '.join(ahead.outside)} lies outside all that was measured: nothing was seen of what the "
+            "equations do there",
+            file=sys.stderr,
+        )
     if ahead.failures:
         print(f"{ahead.failures} draws could not be solved and were left out")
     return OK
@@ -127,18 +134,29 @@ def _forecast(options: argparse.Namespace) -> int:
 def verdict_as_json(verdict: Verdict) -> dict[str, Any]:
     """A verdict in a form JSON can hold."""
     return {
+        "headline": verdict.headline,
         "converged": verdict.converged,
+        "explains": verdict.explains,
+        "recommended": verdict.recommended,
         "checks": [
-            {"name": c.name, "passed": c.passed, "finding": c.finding, "remedy": c.remedy} for c in verdict.checks
+            {"half": c.half, "name": c.name, "passed": c.passed, "finding": c.finding, "remedy": c.remedy}
+            for c in verdict.checks
         ],
     }
+
+
+def exit_code_of(verdict: Verdict) -> int:
+    """What a verdict means to a shell."""
+    if not verdict.converged:
+        return NOT_CONVERGED
+    return OK if verdict.explains else NOT_EXPLAINED
 
 
 def _diagnose(options: argparse.Namespace) -> int:
     posterior, _ = load_run(options.run)
     verdict = posterior.diagnose()
     print(json.dumps(verdict_as_json(verdict)) if options.json else verdict)
-    return OK if verdict.converged else NOT_CONVERGED
+    return exit_code_of(verdict)
 
 
 def _compare(options: argparse.Namespace) -> int:

@@ -33,6 +33,10 @@ class Scaling(eqx.Module):
         """Time inside the solver of a user's time."""
         return (jnp.asarray(user_time) - self.time_origin) / self.time_unit
 
+    def user_time_of_process(self, gp_time: Array) -> Array:
+        """The user's time of an input of the Gaussian process."""
+        return self.time_origin + self.record_length * gp_time
+
     def gp_time(self, user_time: Array) -> Array:
         """Input of the Gaussian process: one unit is the longest experiment. Kernels see differences only."""
         return (jnp.asarray(user_time) - self.time_origin) / self.record_length

@@ -48,7 +48,7 @@ class Simulation:
 
 
 def with_units_of(model: Model, data: Observations) -> Model:
-    """``model`` with the units, and the priors of initial values, that ``data`` give it."""
+    """``model`` with the units, and the priors of initial values and of processes, that ``data`` give it."""
     problem = bind(model, data)
     initial: dict[str, dict[str, Any]] = {s: {} for s in model.states}
     unknown = {(r, d): problem.initial.block.priors[name] for r, d, name in problem.initial.unknown}
@@ -58,6 +58,7 @@ def with_units_of(model: Model, data: Observations) -> Model:
     return dataclasses.replace(
         model,
         initial=initial,
+        kernel={observable.variable: observable.kernel for observable in problem.observables},
         scales={s: float(problem.scaling.state_scale[d]) for d, s in enumerate(model.states)},
         time_unit=float(problem.scaling.time_unit),
     )
@@ -147,9 +148,10 @@ def _draw_one(problem: Problem, key: Array, new_times: Array) -> _Drawn:
         if observable.kernel is not None:
             times = jnp.concatenate([block.gp_times, problem.scaling.gp_time(new_times)[: later.size]])
             process = _draw_process(signal_key, observable.signal_cov(values, times, times))
-        noise = jnp.sqrt(observable.noise_var(values)) * jax.random.normal(noise_key, at_data.shape)
-        level = transform.forward(at_data) + process[: at_data.size] + noise
-        measured.append(transform.backward(level) * scale[observable.state])
+        signal = transform.forward(at_data) + process[: at_data.size]
+        noise_std = jnp.sqrt(observable.noise_var(values, jnp.abs(signal)))
+        noisy = signal + noise_std * jax.random.normal(noise_key, at_data.shape)
+        measured.append(transform.backward(noisy) * scale[observable.state])
         if block.experiment == 0:
             moved = transform.backward(transform.forward(later) + process[at_data.size :])
             states = states.at[:, observable.state].set(jnp.where(transform.inside(later), moved, jnp.nan))

@@ -11,6 +11,7 @@ from typing import Any
 from gpnode._config import computing
 from gpnode.data.observations import Observations
 from gpnode.fitting.single import default_method, run_fit
+from gpnode.inference.running.budget import read_budget
 from gpnode.inference.running.chains import Chain
 from gpnode.inference.running.executors import ExecutorChoice, Serial, Task, Workers, work_off
 from gpnode.inference.running.interrupts import noted
@@ -34,6 +35,7 @@ class FitTask:
     method: Method | None = None
     seed: int = 0
     checkpoint: str | Path | None = None
+    budget: float | str | None = None
     name: str | None = None
     context: Any = None
 
@@ -142,5 +144,7 @@ def _run(sendable: Sendable[tuple[FitTask, Callable[[Posterior, Any], Any] | Non
     task, then = sendable.content
     method = task.method or default_method(task.data)
     with computing(), _Quiet(halt) as display:
-        posterior = run_fit(task.model, task.data, method, task.seed, display, Serial(), task.checkpoint)
+        posterior = run_fit(
+            task.model, task.data, method, task.seed, display, Serial(), task.checkpoint, read_budget(task.budget)
+        )
         return Sendable(posterior if then is None else then(posterior, task.context), lasting=False)

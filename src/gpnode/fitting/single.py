@@ -15,11 +15,14 @@ from gpnode.data.observations import Observations
 from gpnode.errors import CheckpointError
 from gpnode.fitting.assembly import assemble
 from gpnode.inference.running import interrupts
+from gpnode.inference.running.budget import Budget, OutOfTime, read_budget
 from gpnode.inference.running.checkpoint import Checkpoint, check_same, load_start, new_run, read_run
 from gpnode.inference.running.executors import ExecutorChoice
 from gpnode.inference.running.progress import Display
 from gpnode.inference.running.sessions import KeptSession, LiveSession
+from gpnode.inference.sampled import with_details
 from gpnode.inference.samplers.base import Method, Sampler
+from gpnode.inference.samplers.laplace import Laplace
 from gpnode.inference.samplers.lifted.sampler import Lifted
 from gpnode.inference.samplers.nuts import NUTS
 from gpnode.inference.samplers.registry import METHODS
@@ -41,6 +44,7 @@ def fit(
     progress: bool = True,
     executor: ExecutorChoice = None,
     checkpoint: str | Path | None = None,
+    budget: float | str | None = None,
 ) -> Posterior:
     """Infer the model's unknowns from the data, from cold.
 
@@ -62,6 +66,10 @@ def fit(
     checkpoint
         A directory to keep the run in, chunk by chunk. The same call goes on where an earlier one stopped, however
         it stopped, and ends with the same numbers as without a stop. A finished run goes on if asked for more draws.
+    budget
+        Time that the fit may take, in seconds or as a text such as ``"5 min"``: the best answer by then is returned,
+        and its verdict says what was not reached. If no draw was made in that time, it is the approximation at the
+        maximum. With a checkpoint, the same call with a larger budget goes on.
 
     Notes
     -----
@@ -71,8 +79,9 @@ def fit(
     if not isinstance(method, Method | None):
         kinds = ", ".join(f"gpnode.{kind.__name__}(...)" for kind in METHODS.values())
         raise TypeError(f"method must be one of {kinds}; got {method!r}.")
+    seconds = read_budget(budget)
     with Display(progress) as display:
-        return run_fit(model, data, method or default_method(data), seed, display, executor, checkpoint)
+        return run_fit(model, data, method or default_method(data), seed, display, executor, checkpoint, seconds)
 
 
 @computing()
@@ -84,9 +93,10 @@ def run_fit(
     display: Display,
     executor: ExecutorChoice,
     checkpoint: str | Path | None,
+    budget: float | None = None,
 ) -> Posterior:
-    """As :func:`fit`, on a display that is already there."""
-    begun = time.perf_counter()
+    """As :func:`fit`, on a display that is already there, with a ``budget`` in seconds."""
+    begun, allowed = time.perf_counter(), Budget(budget)
     with interrupts.noted(), ExitStack() as stack:
         kept: Checkpoint | None = None
         if checkpoint is not None:
@@ -95,7 +105,13 @@ def run_fit(
         start_key, disperse_key, chain_key = _keys(seed)
         display.say("reading the data")
         start, points = _find_or_load_start(model, data, method, (start_key, disperse_key), display, kept)
-        start, sampled = method.draw(start, points, chain_key, LiveSession(display, executor, kept))
+        try:
+            start, sampled = method.draw(start, points, chain_key, LiveSession(display, executor, kept, allowed))
+        except OutOfTime:
+            display.say("the time is up before the warm-up has ended: approximating at the maximum")
+            method = Laplace()
+            start, sampled = method.draw(start, points, chain_key, LiveSession(display, executor, None))
+            sampled = with_details(sampled, budget=budget, out_of_time=True)
         display.say("checking the solver's accuracy")
         return assemble(model, data, method, seed, start, sampled, time.perf_counter() - begun)
 

@@ -36,7 +36,9 @@ from gpnode.model.model import Around, Model
 from gpnode.model.observation.kernels import KERNELS
 from gpnode.model.observation.noise import NOISES, Noise, NoiseModel
 from gpnode.model.observation.transforms import TRANSFORMS, Identity
-from gpnode.model.priors.sparsity import COEFFICIENT_PRIORS, CoefficientPrior, FinnishHorseshoe
+from gpnode.model.paper import paper_priors
+from gpnode.model.priors.sparsity import COEFFICIENT_PRIORS, CoefficientPrior
+from gpnode.model.priors.spike_and_slab import SpikeAndSlab
 from gpnode.solvers import SOLVERS
 
 LARGEST_FILE = 200_000_000  # bytes of a table of measurements
@@ -134,6 +136,7 @@ def read_model(data: Observations, sections: Mapping[str, Mapping[str, Any]]) ->
             "forbidden",
             "fixed",
             "prior",
+            "priors",
             "solver",
             "scales",
         ),
@@ -150,8 +153,9 @@ def read_model(data: Observations, sections: Mapping[str, Mapping[str, Any]]) ->
             states = tuple(s for s in parts["known"].states if s in states or "states" not in section)
         parts["free"] = _dictionary(states, section)
     dynamics = next(iter(parts.values())) if len(parts) == 1 else Sum(**parts)
+    named = choose(section.get("priors", "default"), {"default": None, "paper": paper_priors}, "[model] priors")
     initial = {str(s): _initial(v, f"[initial] {s}") for s, v in sections["initial"].items()}
-    return Model(
+    model = Model(
         dynamics,
         initial=initial,
         kernel=_kernel(sections["kernel"]),
@@ -162,6 +166,7 @@ def read_model(data: Observations, sections: Mapping[str, Mapping[str, Any]]) ->
             str(s): number_of(v, f"[model] scales {s}") for s, v in entries_of(section.get("scales", {}), "scales")
         },
     )
+    return model if named is None else named(model)
 
 
 # -- parts -----------------------------------------------------------------------------------
@@ -240,7 +245,9 @@ def _kernel(section: Mapping[str, Any]) -> Any:
     return kind(**{k: _setting(v, f"[kernel] {k}") for k, v in hyper.items()})
 
 
-def _noise(section: Mapping[str, Any]) -> NoiseModel:
+def _noise(section: Mapping[str, Any]) -> NoiseModel | None:
+    if not section:
+        return None
     kind = choose(section.get("kind", Noise.name), NOISES, "[noise] kind")
     settings = {k: v for k, v in section.items() if k != "kind"}
     refuse_unknown(settings, _settings_of(kind), "[noise]")
@@ -254,7 +261,7 @@ def _coefficient_prior(value: Any) -> CoefficientPrior | None:
     if value is None:
         return None
     section = value if isinstance(value, Mapping) else {"kind": value}
-    kind = choose(section.get("kind", FinnishHorseshoe.name), COEFFICIENT_PRIORS, "[model] prior")
+    kind = choose(section.get("kind", SpikeAndSlab.name), COEFFICIENT_PRIORS, "[model] prior")
     settings = {k: v for k, v in section.items() if k != "kind"}
     refuse_unknown(settings, _settings_of(kind), f"[model] prior of kind {kind.name}")
     return kind(**{k: _setting(v, f"[model] prior {k}") for k, v in settings.items()})

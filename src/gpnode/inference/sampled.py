@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,11 @@ def from_chains(rows: list[np.ndarray], made: list[int], warmup_failures: np.nda
     if "energy" in names:  # compares successive draws, and so must see all of them
         details["e_bfmi"] = min(e_bfmi(r["energy"][None]) for r in rows)
     return Sampled(np.stack([r["draw"] for r in kept]), stats, details)
+
+
+def with_details(sampled: Sampled, **details: Any) -> Sampled:
+    """With more for the record."""
+    return replace(sampled, details=sampled.details | details)
 
 
 def count_failures(status: np.ndarray) -> dict[str, int]:

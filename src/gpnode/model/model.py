@@ -12,7 +12,7 @@ import numpyro.distributions as dist
 from gpnode.errors import ModelError
 from gpnode.model.dynamics import Dynamics
 from gpnode.model.observation.kernels import Kernel, SquaredExponential
-from gpnode.model.observation.noise import Noise, NoiseModel
+from gpnode.model.observation.noise import CombinedNoise, Noise, NoiseModel
 from gpnode.model.observation.transforms import Identity, Transform
 from gpnode.model.priors.distributions import describe_hyper
 from gpnode.solvers import Solver
@@ -47,7 +47,8 @@ class Model:
         Gaussian process for what the ODE leaves unexplained, for all observed variables or
         ``{variable: kernel}``. ``None`` leaves independent noise. Variables not named keep the default.
     noise
-        Measurement noise, for all observed variables or ``{variable: noise}``.
+        Measurement noise, for all observed variables or ``{variable: noise}``. By default additive and proportional
+        at once (:class:`CombinedNoise`), and :class:`Noise` on the log scale.
     transform
         Scale on which measurements scatter: ``Identity()``, ``Log()``, or ``{variable: ...}``.
     solver
@@ -62,7 +63,7 @@ class Model:
     dynamics: Dynamics
     initial: Mapping[str, Any] = field(default_factory=dict)
     kernel: Kernel | Mapping[str, Kernel | None] | None = field(default_factory=SquaredExponential)
-    noise: NoiseModel | Mapping[str, NoiseModel] = field(default_factory=Noise)
+    noise: NoiseModel | Mapping[str, NoiseModel] | None = None
     transform: Transform | Mapping[str, Transform] = field(default_factory=Identity)
     solver: Solver | None = None
     scales: Mapping[str, float] = field(default_factory=dict)
@@ -86,7 +87,7 @@ class Model:
         for what, kind, example in seams:
             setting = getattr(self, what)
             for one in setting.values() if isinstance(setting, Mapping) else [setting]:
-                if not isinstance(one, kind) and not (what == "kernel" and one is None):
+                if not isinstance(one, kind) and not (what != "transform" and one is None):
                     raise ModelError(f"{what} must be an object such as {example}; got {one!r}.")
         if self.solver is not None and not isinstance(self.solver, Solver):
             raise ModelError(f"solver must be an object such as Adaptive() or Stiff(); got {self.solver!r}.")
@@ -104,7 +105,14 @@ class Model:
         return _pick(self.kernel, variable, SquaredExponential())
 
     def noise_of(self, variable: str) -> NoiseModel:
-        return _pick(self.noise, variable, Noise())
+        noise = _pick(self.noise, variable, None)
+        if noise is None:
+            return CombinedNoise() if self.transform_of(variable).keeps_units else Noise()
+        if isinstance(noise, CombinedNoise) and not self.transform_of(variable).keeps_units:
+            raise ModelError(
+                f"{variable!r} is measured on a scale on which all noise is proportional; give Noise(std=...) for it."
+            )
+        return noise
 
     def transform_of(self, variable: str) -> Transform:
         return _pick(self.transform, variable, Identity())
@@ -115,7 +123,7 @@ class Model:
             "dynamics": self.dynamics.describe(self.states),
             "initial": {s: _describe_initial(v) for s, v in self.initial.items()},
             "kernel": _describe_each(self.kernel, lambda k: None if k is None else k.describe()),
-            "noise": _describe_each(self.noise, lambda n: n.describe()),
+            "noise": _describe_each(self.noise, lambda n: None if n is None else n.describe()),
             "transform": _describe_each(self.transform, lambda t: type(t).__name__),
             "solver": None if self.solver is None else {"kind": type(self.solver).__name__, **vars(self.solver)},
             "scales": {s: float(v) for s, v in self.scales.items()},

@@ -19,13 +19,14 @@ from gpnode.data.scaling import Scaling
 from gpnode.data.series import Series
 from gpnode.errors import DataError, ModelError
 from gpnode.model.model import Around, Model
+from gpnode.model.observation.kernels import priors_for
 from gpnode.model.priors.distributions import centre_and_width
 from gpnode.model.priors.ordering import sort_numbers
 from gpnode.model.priors.parameters import Independent
 from gpnode.problem.density import InitialStates, Problem
 from gpnode.problem.grid import with_steps
 from gpnode.problem.observables import Measurements, Observable
-from gpnode.problem.smoothing import characteristic_time, smooth
+from gpnode.problem.smoothing import FEWEST_SMOOTHED, characteristic_time, smooth, smoothed_level
 from gpnode.solvers import fastest_solver
 
 
@@ -37,7 +38,7 @@ def bind(model: Model, data: Observations, *, scaling: Scaling | None = None) ->
     require_float64()
     _check_names(model, data)
     scaling = _scaling(model, data) if scaling is None else scaling
-    observables = tuple(_observable(model, variable, scaling) for variable in data.variables)
+    observables = tuple(_observable(model, data, variable, scaling) for variable in data.variables)
     measured_times = _solver_times(data, scaling)
     dynamics = model.dynamics.bind(model.states, scaling, data.size, "")
     shapes = {p.name: jnp.zeros(p.shape) for block in dynamics.blocks for p in block.parameters()}
@@ -81,6 +82,7 @@ def data_fingerprint(data: Observations) -> str:
 
 
 _RESERVED = ("chain", "draw")
+_LEAST_SPREAD = 1e-3  # of measurements that are all but equal, in units of the largest
 
 
 def _check_names(model: Model, data: Observations) -> None:
@@ -150,17 +152,25 @@ def _size(initial: Any) -> float:
 
 def _time_unit(data: Observations) -> float:
     """Median characteristic time of the series that are long enough to be smoothed."""
-    times = [characteristic_time(s.times, smooth(s.times, s.values)) for s in data.series if s.times.size >= 4]
+    times = [
+        characteristic_time(s.times, smooth(s.times, s.values)) for s in data.series if s.times.size >= FEWEST_SMOOTHED
+    ]
     sound = [t for t in times if np.isfinite(t) and t > 0]
     spans = [s.times[-1] - data.start[s.experiment] for s in data.series]
     return float(np.clip(np.median(sound), max(spans) / 1000.0, max(spans))) if sound else max(spans) / 10.0
 
 
-def _observable(model: Model, variable: str, scaling: Scaling) -> Observable:
+def _observable(model: Model, data: Observations, variable: str, scaling: Scaling) -> Observable:
     state = model.states.index(variable)
-    transform = model.transform_of(variable)
+    transform, kernel = model.transform_of(variable), model.kernel_of(variable)
+    if kernel is not None:
+        series = data.of(variable)
+        y = [np.asarray(transform.forward(jnp.asarray(s.values) / scaling.state_scale[state])) for s in series]
+        gaps = np.concatenate([np.diff(s.times) for s in series]) / float(scaling.record_length)
+        gap = float(np.median(gaps)) if gaps.size else 1.0
+        kernel = _as_arrays(kernel.completed(priors_for(max(float(np.concatenate(y).std()), _LEAST_SPREAD), gap)))
     return Observable(
-        kernel=model.kernel_of(variable),
+        kernel=kernel,
         noise=model.noise_of(variable),
         transform=transform,
         unit=scaling.state_scale[state] if transform.keeps_units else jnp.ones(()),
@@ -190,8 +200,10 @@ def _measured(
     times = np.asarray(scaling.solver_time(jnp.asarray(series.times)))
     scaled = jnp.asarray(series.values) / scaling.state_scale[observable.state]
     gp_times = scaling.gp_time(jnp.asarray(series.times))
+    y = np.asarray(observable.transform.forward(scaled))
     return Measurements(
-        y=observable.transform.forward(scaled),
+        y=jnp.asarray(y),
+        level=jnp.asarray(smoothed_level(series.times, y)),
         gp_times=gp_times,
         rows=jnp.asarray(np.searchsorted(solver_times[experiment], times)),
         lags=observable.lags(gp_times),
@@ -209,8 +221,7 @@ def _initial(model: Model, data: Observations) -> InitialStates:
             initial = _initial_of(model, data, state, experiment)
             if isinstance(initial, dist.Distribution):
                 name = f"{state}.initial" if len(data.experiments) == 1 else f"{state}.initial.{experiment}"
-                # As arrays: plain numbers, which may come from the data, would be compiled into the code.
-                priors[name] = jax.tree.map(lambda number: jnp.asarray(number, dtype=float), initial)
+                priors[name] = _as_arrays(initial)
                 unknown.append((r, d, name))
             else:
                 known[r, d] = initial
@@ -246,3 +257,8 @@ def _initial_of(model: Model, data: Observations, state: str, experiment: str) -
         raise ModelError(f"state {state!r} has no data to put its initial value around. Give a number or a prior.")
     first = float(series[0].values[0])
     return model.transform_of(state).around(first, initial.width, float(data.values_of(state).std()))
+
+
+def _as_arrays(numbers: Any) -> Any:
+    """Numbers of a prior or kernel as arrays: plain ones, which may come from data, would be compiled into the code."""
+    return jax.tree.map(lambda number: jnp.asarray(number, dtype=float), numbers)

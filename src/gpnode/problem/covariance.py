@@ -42,7 +42,7 @@ class Lags(eqx.Module):
 def gaussian_log_density(residual: Array, at_lags: Array, positions: Array, noise_var: Array) -> Array:
     """Log N(residual; 0, covariance), with the gradient in closed form from one factorisation.
 
-    The covariance is given by its values at lags (see :class:`Lags`), and what is to be added to its diagonal.
+    The covariance is given by its values at lags (see :class:`Lags`), and what is to be added to its diagonal (n,).
     """
     return score(residual, at_lags, positions, noise_var).value
 

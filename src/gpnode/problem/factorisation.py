@@ -49,7 +49,7 @@ def factorise(cov: Array, largest_native: int = LARGEST_NATIVE) -> Factors:
 class Score(NamedTuple):
     """Of residuals (n,) under a covariance: log density, and its derivatives.
 
-    ``by_residual`` (n,), ``by_lag`` (m,) by the covariance at every lag, ``by_noise`` by a number on the diagonal.
+    ``by_residual`` (n,), ``by_lag`` (m,) by the covariance at every lag, ``by_noise`` (n,) by its diagonal.
     """
 
     value: Array
@@ -61,22 +61,22 @@ class Score(NamedTuple):
 def score(
     residual: Array, at_lags: Array, positions: Array, noise_var: Array, largest_native: int = LARGEST_NATIVE
 ) -> Score:
-    """Log N(residual; 0, cov + noise_var), NaN if that is not positive definite; not differentiable.
+    """Log N(residual; 0, cov + diag(noise_var)), NaN if that is not positive definite; not differentiable.
 
-    The upper triangle of ``cov`` (n, n), row by row, is ``at_lags[positions]``.
+    The upper triangle of ``cov`` (n, n), row by row, is ``at_lags[positions]``; ``noise_var`` is (n,).
     """
     n, m = residual.shape[-1], at_lags.shape[-1]
     if _native(n, largest_native):
-        return Score(*_call(_SCORE, _serve_score, ((), (n,), (m,), ()), residual, at_lags, positions, noise_var))
+        return Score(*_call(_SCORE, _serve_score, ((), (n,), (m,), (n,)), residual, at_lags, positions, noise_var))
     upper = np.triu_indices(n)
     half = jnp.zeros((n, n)).at[upper].set(at_lags[positions])
-    inverse, whitener, log_det = factorise(half + jnp.triu(half, 1).T + noise_var * jnp.eye(n), largest_native)
+    inverse, whitener, log_det = factorise(half + jnp.triu(half, 1).T + jnp.diag(noise_var), largest_native)
     white = whitener @ residual
     weights = white @ whitener
     value = -0.5 * (white @ white + log_det + n * _LOG_TWO_PI)
     by_cov = 0.5 * (jnp.outer(weights, weights) - inverse)
     both_sides = (2.0 * by_cov - jnp.diag(jnp.diag(by_cov)))[upper]
-    return Score(value, -weights, jnp.zeros(m).at[positions].add(both_sides), jnp.trace(by_cov))
+    return Score(value, -weights, jnp.zeros(m).at[positions].add(both_sides), jnp.diag(by_cov))
 
 
 def _native(n: int, largest: int) -> bool:
@@ -198,11 +198,12 @@ def _score(
     residual: np.ndarray,
     at_lags: np.ndarray,
     positions: np.ndarray,
-    noise_var: float,
+    noise_var: np.ndarray,
     by_residual: np.ndarray,
     by_lag: np.ndarray,
-) -> tuple[float, float]:
-    """Fill the derivatives; returns the value and the derivative by the noise."""
+    by_noise: np.ndarray,
+) -> float:
+    """Fill the derivatives; returns the value."""
     n = residual.size
     upper, whitener, inverse = np.empty((n, n)), np.empty((n, n)), np.empty((n, n))
     at = 0
@@ -210,9 +211,9 @@ def _score(
         for j in range(i, n):
             upper[i, j] = at_lags[positions[at]]
             at += 1
-        upper[i, i] += noise_var
+        upper[i, i] += noise_var[i]
     log_det = _factorise(upper, whitener, inverse)
-    square = by_noise = 0.0
+    square = 0.0
     by_residual[:] = 0.0
     # By way of the whitened residual: the inverse itself is less exact by the root of the matrix's condition.
     for i in range(n):
@@ -226,12 +227,12 @@ def _score(
     at = 0
     for i in range(n):
         by_diagonal = 0.5 * (by_residual[i] * by_residual[i] - inverse[i, i])
-        by_noise += by_diagonal
+        by_noise[i] = by_diagonal
         by_lag[positions[at]] += by_diagonal
         for j in range(i + 1, n):  # each pair stands for two entries of the covariance
             by_lag[positions[at + j - i]] += by_residual[i] * by_residual[j] - inverse[j, i]
         at += n - i
-    return -0.5 * (square + log_det + n * _LOG_TWO_PI), by_noise
+    return -0.5 * (square + log_det + n * _LOG_TWO_PI)
 
 
 def _serve_factors(frame: int) -> int:
@@ -257,7 +258,13 @@ def _serve_score(frame: int) -> int:
     for b in range(values.size):
         row, lags = slice(b * n, (b + 1) * n), slice(b * m, (b + 1) * m)
         positions = all_positions[b * pairs : (b + 1) * pairs]
-        values[b], by_noises[b] = _score(
-            residuals[row], all_at_lags[lags], positions, noise_vars[b], by_residuals[row], by_lags[lags]
+        values[b] = _score(
+            residuals[row],
+            all_at_lags[lags],
+            positions,
+            noise_vars[row],
+            by_residuals[row],
+            by_lags[lags],
+            by_noises[row],
         )
     return 0

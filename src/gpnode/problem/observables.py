@@ -53,8 +53,9 @@ class Observable(eqx.Module):
         kernel = {} if self.kernel is None else self.kernel.guesses(self.prefix, level)
         return kernel | self.noise.guesses(self.variable, level, float(self.unit))
 
-    def noise_var(self, values: Values) -> Array:
-        return self.noise.scaled_var(values, self.variable, self.unit)
+    def noise_var(self, values: Values, level: Array) -> Array:
+        """Noise variance (n,) of measurements of this ``level`` (n,), on their scale."""
+        return jnp.broadcast_to(self.noise.scaled_var(values, self.variable, self.unit, level), level.shape)
 
     def signal_cov(self, values: Values, t1: Array, t2: Array) -> Array:
         """Gaussian-process covariance without noise."""
@@ -62,26 +63,27 @@ class Observable(eqx.Module):
             return jnp.zeros((t1.size, t2.size))
         return self.kernel.matrix(values, self.prefix, t1, t2)
 
-    def noisy_cov(self, values: Values, t: Array) -> Array:
-        """Covariance of measurements at times ``t``, jitter included."""
-        return self.signal_cov(values, t, t) + self._diagonal(values, t) * jnp.eye(t.size)
+    def noisy_cov(self, values: Values, block: Measurements) -> Array:
+        """Covariance (n, n) of a block's measurements, jitter included."""
+        t = block.gp_times
+        return self.signal_cov(values, t, t) + jnp.diag(self._diagonal(values, block))
 
-    def _diagonal(self, values: Values, t: Array) -> Array:
-        """Noise variance and jitter."""
-        noise_var = self.noise_var(values)
-        return noise_var + RELATIVE_JITTER * (self.signal_cov(values, t[:1], t[:1])[0, 0] + noise_var)
+    def _diagonal(self, values: Values, block: Measurements) -> Array:
+        """Noise variance and jitter (n,)."""
+        noise_var, first = self.noise_var(values, block.level), block.gp_times[:1]
+        return noise_var + RELATIVE_JITTER * (self.signal_cov(values, first, first)[0, 0] + noise_var)
 
     def log_density(self, values: Values, block: Measurements, residual: Array) -> Array:
         """Log density of the block's residuals (n,)."""
         if self.kernel is None:
-            return jnp.sum(dist.Normal(0.0, jnp.sqrt(self.noise_var(values))).log_prob(residual))
-        diagonal = self._diagonal(values, block.gp_times)
+            return jnp.sum(dist.Normal(0.0, jnp.sqrt(self.noise_var(values, block.level))).log_prob(residual))
+        diagonal = self._diagonal(values, block)
         if block.lags is not None:
             at_lags = self.kernel.at_lags(values, self.prefix, block.lags.values)
             return gaussian_log_density(residual, at_lags, block.lags.positions, diagonal)
-        scalable, noise = self.kernel.quasiseparable(values, self.prefix), jnp.broadcast_to(diagonal, residual.shape)
+        scalable = self.kernel.quasiseparable(values, self.prefix)
         # Measurement times are sorted when the data are read; to check again here would stop the compiled code.
-        return GaussianProcess(scalable, block.gp_times, diag=noise, assume_sorted=True).log_probability(residual)
+        return GaussianProcess(scalable, block.gp_times, diag=diagonal, assume_sorted=True).log_probability(residual)
 
     def lags(self, times: Array) -> Lags | None:
         """Lags between Gaussian-process times (n,); None where they are not needed."""
@@ -89,32 +91,34 @@ class Observable(eqx.Module):
             return None
         return Lags.between(np.asarray(times))
 
-    def whitener(self, values: Values, t: Array) -> Array:
-        """W with W cov W' = 1 for measurements at ``t`` (n,): a matrix (n, n), or a number if all are independent."""
+    def whitener(self, values: Values, block: Measurements) -> Array:
+        """W with W cov W' = 1 for a block's measurements: a matrix (n, n), or its diagonal (n,) if that is all."""
         if self.kernel is None:
-            return 1.0 / jnp.sqrt(self.noise_var(values))
-        return factorise(self.noisy_cov(values, t)).whitener
+            return 1.0 / jnp.sqrt(self.noise_var(values, block.level))
+        return factorise(self.noisy_cov(values, block)).whitener
 
     def report_names(self) -> tuple[str, ...]:
         """Names of the reported hyperparameters."""
         kernel = () if self.kernel is None else tuple(self.kernel.priors(self.prefix))
-        return (*kernel, *(f"{self.variable}.noise_std" for _ in self.noise.priors(self.variable)))
+        return (*kernel, *self.noise.report_names(self.variable))
 
     def report(self, values: Values) -> Values:
         """Hyperparameters in the user's units."""
         factors: dict[str, Any] = {"variance": self.unit**2, "time": self.record_length, "none": 1.0}
         units = {} if self.kernel is None else self.kernel.units(self.prefix)
         reported = {name: values[name] * factors[units[name]] for name in values if name in units}
-        if self.noise.priors(self.variable):
-            reported[f"{self.variable}.noise_std"] = jnp.sqrt(self.noise_var(values)) * self.unit
-        return reported
+        return reported | self.noise.report(values, self.variable, self.unit)
 
 
 class Measurements(eqx.Module):
     """One block of data: ``y`` (n,) transformed and scaled, ``gp_times`` (n,), the rows (n,) of
-    the solver's output that belong to them, and the lags between times if the likelihood needs them."""
+    the solver's output that belong to them, and the lags between times if the likelihood needs them.
+
+    ``level`` (n,) is how large what was measured was, on the scale of ``y``: noise may grow with it.
+    """
 
     y: Array
+    level: Array
     gp_times: Array
     rows: Array
     lags: Lags | None

@@ -1,6 +1,7 @@
 """Smooth one series by a Gaussian process, to see its slope and its noise before any fit.
 
-Used to find the characteristic time of the data and to start the search for parameters, never for inference.
+Used to find the characteristic time of the data, how large what was measured was at each measurement, and to start
+the search for parameters.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import numpy as np
 import scipy.linalg
 import scipy.optimize
 
+FEWEST_SMOOTHED = 4  # measurements in a series
 _MOST_POINTS = 300  # beyond this, neighbouring points are averaged first
 
 
@@ -24,10 +26,16 @@ class Smooth:
     signal_std: float
     length_scale: float
     noise_std: float
+    factor: np.ndarray  # of K + noise, lower triangular
 
     def value(self, t: np.ndarray) -> np.ndarray:
         """Smoothed value at times ``t``."""
         return self.mean + self._kernel(t) @ self.weights
+
+    def std(self, t: np.ndarray) -> np.ndarray:
+        """How uncertain the smoothed value is."""
+        white = scipy.linalg.solve_triangular(self.factor, self._kernel(t).T, lower=True)
+        return np.sqrt(np.maximum(self.signal_std**2 - (white**2).sum(axis=0), 0.0))
 
     def slope(self, t: np.ndarray) -> np.ndarray:
         """Time derivative of the smoothed value."""
@@ -58,7 +66,18 @@ def smooth(times: np.ndarray, values: np.ndarray) -> Smooth:
     length_scale, signal_std, noise_std = np.exp(min(fits, key=lambda fit: float(fit.fun)).x)
     factor = _factor(times, np.array([length_scale, signal_std, noise_std]))
     weights = scipy.linalg.cho_solve((factor, True), z)
-    return Smooth(times, weights / std, mean, signal_std * std, length_scale, noise_std * std)
+    return Smooth(times, weights / std, mean, signal_std * std, length_scale, noise_std * std, factor * std)
+
+
+def smoothed_level(times: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """How large what was measured was at each measurement (n,): root of its expected square.
+
+    Few measurements have the root mean square of all.
+    """
+    if times.size < FEWEST_SMOOTHED:
+        return np.full(times.size, np.sqrt(np.mean(np.square(values))))
+    fit = smooth(times, values)
+    return np.hypot(fit.value(times), fit.std(times))
 
 
 def characteristic_time(times: np.ndarray, fit: Smooth) -> float:

@@ -49,10 +49,10 @@ def _pointwise(problem: Problem, draws: Array) -> Array:
         for block, residual in zip(problem.measured, residuals, strict=True):
             observable = problem.observables[block.observable]
             if observable.kernel is None:
-                precision = jnp.full(residual.shape, 1.0 / observable.noise_var(values))
+                precision = 1.0 / observable.noise_var(values, block.level)
                 surprise = residual
             else:
-                inverse = factorise(observable.noisy_cov(values, block.gp_times)).inverse
+                inverse = factorise(observable.noisy_cov(values, block)).inverse
                 precision = jnp.diag(inverse)
                 surprise = (inverse @ residual) / precision
             by_block.append(0.5 * (jnp.log(precision / (2.0 * jnp.pi)) - precision * surprise**2))

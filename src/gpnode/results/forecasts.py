@@ -30,6 +30,7 @@ from gpnode.solvers import Status
 
 _STEP_ERROR = 1e-7  # of one step, relative to states of order one
 _MOST_STEPS = 20_000
+_MARGIN = 0.05  # of the range of measurements, by which a start may lie beyond them
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class Forecast:
     of the equations alone; ``expected`` the mean of each draw's states given the data. ``map_path`` (time,
     state) is the expected path of the draw with the highest posterior density of all, which is not the mean.
     ``failures`` counts draws whose path could not be solved; they are left out and this count says so.
+    ``outside`` names the states whose new start lies beyond all that was measured of them: nothing was seen of what the
+    equations do there.
     """
 
     states: xr.DataArray
@@ -48,6 +51,7 @@ class Forecast:
     map_path: xr.DataArray
     failures: int
     experiment: str
+    outside: tuple[str, ...] = ()
 
     @property
     def times(self) -> np.ndarray:
@@ -155,7 +159,20 @@ def forecast(
         map_path=xr.DataArray(best, dims=("time", "state"), coords=coords),
         failures=int((~sound).sum()),
         experiment=name,
+        outside=_outside(posterior, initial or {}),
     )
+
+
+def _outside(posterior: Posterior, initial: Mapping[str, float]) -> tuple[str, ...]:
+    """Which of the new starts lie beyond the measurements of their state, by more than a margin."""
+    outside = []
+    for state, value in initial.items():
+        if state in posterior.data.variables:
+            measured = posterior.data.values_of(state)
+            margin = _MARGIN * np.ptp(measured)
+            if not measured.min() - margin <= value <= measured.max() + margin:
+                outside.append(state)
+    return tuple(outside)
 
 
 def _pick_draws(posterior: Posterior, most: int) -> np.ndarray:
@@ -272,21 +289,23 @@ def _with_process(
     process_key, noise_key = jax.random.split(key)
     if observable.kernel is not None and condition:
         residual = block.y - transform.forward(path_at_data)
-        shift, cov = conditional(observable, values, block.gp_times, residual, gp_times)
+        shift, cov = conditional(observable, values, block, residual, gp_times)
         size = observable.signal_cov(values, gp_times[:1], gp_times[:1])[0, 0]
         mean = mean + shift
         drawn = mean + _draw_normal(process_key, cov, size)
     if noise:
-        drawn = drawn + jnp.sqrt(observable.noise_var(values)) * jax.random.normal(noise_key, mean.shape)
+        drawn = drawn + jnp.sqrt(observable.noise_var(values, jnp.abs(drawn))) * jax.random.normal(
+            noise_key, mean.shape
+        )
     return transform.backward(drawn), transform.backward(mean)
 
 
 def conditional(
-    observable: Observable, values: Values, times: Array, residual: Array, new_times: Array
+    observable: Observable, values: Values, block: Measurements, residual: Array, new_times: Array
 ) -> tuple[Array, Array]:
-    """Mean (m,) and covariance (m, m) of the process at ``new_times`` given ``residual`` at ``times``."""
-    factor = jsl.cho_factor(observable.noisy_cov(values, times), lower=True)
-    cross = observable.signal_cov(values, new_times, times)
+    """Mean (m,) and covariance (m, m) of the process at ``new_times`` given the ``residual`` (n,) of a block."""
+    factor = jsl.cho_factor(observable.noisy_cov(values, block), lower=True)
+    cross = observable.signal_cov(values, new_times, block.gp_times)
     mean = cross @ jsl.cho_solve(factor, residual)
     cov = observable.signal_cov(values, new_times, new_times) - cross @ jsl.cho_solve(factor, cross.T)
     return mean, 0.5 * (cov + cov.T)

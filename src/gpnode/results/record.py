@@ -51,8 +51,9 @@ class Record:
     """How a posterior came about.
 
     ``method`` and ``settings`` name the sampler; ``draws_made`` counts the draws of each chain before any were left
-    out; ``solver_failures`` and ``warmup_failures`` count failed solves by cause; ``constants`` marks entries of
-    reported arrays that are fixed; ``laplace`` has what an approximation knows of itself.
+    out; ``budget`` is the time that was allowed, in seconds, and ``out_of_time`` says that it ended the run;
+    ``solver_failures`` and ``warmup_failures`` count failed solves by cause; ``constants`` marks entries of reported
+    arrays that are fixed; ``laplace`` has what an approximation knows of itself.
     """
 
     method: str
@@ -72,6 +73,8 @@ class Record:
     warmup_failures: dict[str, int] = field(default_factory=dict)
     draws_made: list[int] | None = None
     interrupted: bool = False
+    budget: float | None = None
+    out_of_time: bool = False
     e_bfmi: float | None = None
     laplace: dict[str, Any] | None = None
     format: int = FORMAT

@@ -114,7 +114,7 @@ def model() -> gn.Model:
     """Known form with the paper's uniform priors; only the start of N2 is unknown."""
     dynamics = gn.KnownForm(STATES, slopes, {name: gn.Uniform(*range_) for name, range_ in PRIOR_RANGE.items()})
     known = {state: value for state, value in START.items() if state != "N2"}
-    return gn.Model(dynamics, initial={**known, "N2": gn.Uniform(0.0, 1.0)})
+    return gn.paper_priors(gn.Model(dynamics, initial={**known, "N2": gn.Uniform(0.0, 1.0)}))
 
 
 def run(output: Path, seed: int = 0, seeds: int = 1, progress: bool = True) -> dict[str, Any]:

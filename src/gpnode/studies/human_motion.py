@@ -110,7 +110,7 @@ def model(recording: Recording, case: str, process: str = "paper") -> gn.Model:
     if process not in PROCESSES:
         raise ValueError(f"process must be one of {', '.join(PROCESSES)}; got {process!r}.")
     start = {s: float(recording.latent[0, i]) for i, s in enumerate(STATES)}
-    return gn.Model(gn.Dictionary(STATES, libraries[case]), initial=start, **PROCESSES[process])
+    return gn.paper_priors(gn.Model(gn.Dictionary(STATES, libraries[case]), initial=start, **PROCESSES[process]))
 
 
 def run(

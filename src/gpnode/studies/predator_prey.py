@@ -45,13 +45,15 @@ def slopes(t: Any, x: Any, p: Any) -> dict[str, Any]:
 def known_form() -> gn.Model:
     """The right equations with unknown rates; x1(0) is known to lie between 4 and 6, as in the paper."""
     priors = {name: gn.Normal(0.0, 2.0) for name in TRUTH}
-    return gn.Model(gn.KnownForm(("x1", "x2"), slopes, priors), initial={"x1": gn.Uniform(4.0, 6.0), "x2": START[1]})
+    known = gn.KnownForm(("x1", "x2"), slopes, priors)
+    return gn.paper_priors(gn.Model(known, initial={"x1": gn.Uniform(4.0, 6.0), "x2": START[1]}))
 
 
 def dictionary() -> gn.Model:
     """The paper's 14-term dictionary: pure powers to the third and the product of both species."""
     library = gn.polynomial(3, cross=2, constant=False)
-    return gn.Model(gn.Dictionary(("x1", "x2"), library), initial={"x1": gn.Uniform(4.0, 6.0), "x2": START[1]})
+    sought = gn.Dictionary(("x1", "x2"), library)
+    return gn.paper_priors(gn.Model(sought, initial={"x1": gn.Uniform(4.0, 6.0), "x2": START[1]}))
 
 
 def true_coefficients() -> np.ndarray:

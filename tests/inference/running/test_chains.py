@@ -26,6 +26,10 @@ def chains_of(start, settings=SETTINGS):
     return start_chains(start.problem, start.whitenings(settings.chains), points, jax.random.key(2), settings)
 
 
+def left(chain):
+    return chain.steps_to(SETTINGS.draws, SETTINGS.warmup)
+
+
 class Inline(Executor):
     """Runs chunks at once in this thread, and can be told to interrupt."""
 
@@ -44,7 +48,7 @@ class Inline(Executor):
 def test_bits_do_not_depend_on_chunks_or_executor(start):
     def run(executor=None, chunking=SETTINGS.chunking):
         chains, settings = chains_of(start), dataclasses.replace(SETTINGS, chunking=chunking)
-        run_chains(start.problem, chains, settings, SETTINGS.warmup + SETTINGS.draws, lambda c: None, executor)
+        run_chains(start.problem, chains, settings, left, lambda c: None, executor)
         return [c.trace.read() for c in chains]
 
     one = run()
@@ -63,13 +67,13 @@ def test_interruption_keeps_what_there_is(start):
             start.problem,
             chains,
             one_step_a_chunk,
-            SETTINGS.warmup + SETTINGS.draws,
+            left,
             lambda c: None,
             Inline(interrupt_after=90),
         )
     assert all(0 < c.done < 70 for c in chains)
     whole = chains_of(start)
-    run_chains(start.problem, whole, SETTINGS, SETTINGS.warmup + SETTINGS.draws, lambda c: None)
+    run_chains(start.problem, whole, SETTINGS, left, lambda c: None)
     kept = chains[0].trace.count
     assert kept > 0
     assert np.array_equal(chains[0].trace.read(), whole[0].trace.read()[:kept])
@@ -78,7 +82,7 @@ def test_interruption_keeps_what_there_is(start):
 def test_failed_solves_are_counted_by_cause(data):
     """Growth that can explode in finite time, with a prior that likes to."""
     dynamics = gn.KnownForm(["x"], lambda t, x, p: {"x": p.rate * x.x**2 - 0.5 * x.x}, {"rate": gn.Normal(0.0, 0.3)})
-    problem = gn.bind(gn.Model(dynamics, initial={"x": 8.0}, kernel=None), data)
+    problem = gn.bind(gn.Model(dynamics, initial={"x": 8.0}, kernel=None, noise=gn.Noise()), data)
     whitening = Whitening(jnp.zeros(problem.size), jnp.eye(problem.size), jnp.eye(problem.size))
     settings = NUTS(warmup=20, draws=4, chains=1)
     state = settings.init(problem, whitening, jnp.array([-0.5, 4.0]), jax.random.key(3))

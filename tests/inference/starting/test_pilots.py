@@ -75,7 +75,7 @@ def decaying() -> tuple[gn.KnownForm, gn.Observations]:
 
 
 def test_chains_on_problems_of_their_own_run_side_by_side(decaying):
-    problem = with_steps(gn.bind(gn.Model(decaying[0]), decaying[1]))
+    problem = with_steps(gn.bind(gn.paper_priors(gn.Model(decaying[0])), decaying[1]))
     problems = [pinned(problem, alone, Piloting()) for alone in (0, 1)]
     settings = gn.Lifted(warmup=20, chains=1)
     whitening = Maximum(np.zeros(problem.size), np.eye(problem.size), 0.0).whitening()
@@ -84,17 +84,17 @@ def test_chains_on_problems_of_their_own_run_side_by_side(decaying):
         return start_chains(own, [whitening], [np.zeros(problem.size)], jax.random.key(0), settings)
 
     side_by_side = [chain for own in problems for chain in begun(own)]
-    run_chains(problems, side_by_side, settings, 25, lambda chains: None)
+    run_chains(problems, side_by_side, settings, lambda chain: 25 - chain.done, lambda chains: None)
     for own, chain in zip(problems, side_by_side, strict=True):
         (alone,) = begun(own)
-        run_chains(own, [alone], settings, 25, lambda chains: None)
+        run_chains(own, [alone], settings, lambda chain: 25 - chain.done, lambda chains: None)
         assert np.array_equal(alone.trace.read()["draw"], chain.trace.read()["draw"])
     assert not np.array_equal(side_by_side[0].trace.read()["draw"], side_by_side[1].trace.read()["draw"])
 
 
 def test_a_pinned_problem_has_another_prior_of_length_scales_alone(decaying):
     field, data = decaying
-    problem = gn.bind(gn.Model(field), data)
+    problem = gn.bind(gn.paper_priors(gn.Model(field)), data)
     other = pinned(problem, 1, Piloting())
     assert [p.name for p in other.layout.parameters] == [p.name for p in problem.layout.parameters]
     u = np.zeros(problem.size)

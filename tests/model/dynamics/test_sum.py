@@ -16,7 +16,7 @@ def test_gray_box_is_the_sum_of_its_parts(decay_data):
         known=gn.KnownForm(["x", "y"], rotation, ROTATION_PRIORS),
         missing=gn.Dictionary(["y"], gn.polynomial(1, constant=False), inputs=["x", "y"], prior=priors.Gaussian(1.0)),
     )
-    model = gn.Model(gray, initial={"x": gn.Normal(3.0, 1.0), "y": 0.0}, kernel=None)
+    model = gn.paper_priors(gn.Model(gray, initial={"x": gn.Normal(3.0, 1.0), "y": 0.0}, kernel=None))
     problem = tight(model, decay_data)
     scale = {v: np.abs(decay_data.values_of(v)).max() for v in ("x", "y")}
     unit = scale["y"] / float(problem.scaling.time_unit) / np.array([scale["x"], scale["y"]])

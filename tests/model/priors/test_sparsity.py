@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import expit
 
 from gpnode.model import priors
 from support import reference as ref
@@ -39,7 +40,7 @@ def _draw_given(block, key, fixed):
     return jnp.sqrt(free / (1 + free) + block.floor**2) * jax.random.normal(coef_key)
 
 
-def horseshoe_cases():
+def cases():
     n = 21  # measurements
     per_equation = lambda v: np.repeat(v["coef.tau"], 6)
     shared = lambda v: np.full(12, v["coef.tau"])
@@ -54,9 +55,22 @@ def horseshoe_cases():
     yield "horseshoe", priors.Horseshoe(), tau, plain
     yield "laplace", priors.Laplace(0.7), {}, lambda v: stats.laplace.logpdf(v["coef"], 0, 0.7).sum()
     yield "gaussian", priors.Gaussian(0.7), {}, lambda v: stats.norm.logpdf(v["coef"], 0, 0.7).sum()
+    yield "spike-and-slab", priors.SpikeAndSlab(), {"coef.inclusion": inclusion}, mixture
 
 
-CASES = {name: rest for name, *rest in horseshoe_cases()}
+def inclusion(u):
+    """Of one term in six, on average, on the logistic scale."""
+    value = expit(u)
+    return value, stats.beta(1.0, 5.0).logpdf(value) + np.log(value * (1.0 - value))
+
+
+def mixture(v):
+    acts = np.repeat(v["coef.inclusion"], 6)
+    slab = np.mean([stats.norm(0, s).pdf(v["coef"]) for s in (0.25, 0.5, 1.0, 2.0, 4.0)], axis=0)
+    return np.log((1 - acts) * stats.norm(0, 0.01).pdf(v["coef"]) + acts * slab).sum()
+
+
+CASES = {name: rest for name, *rest in cases()}
 
 
 @pytest.mark.parametrize("name", CASES)

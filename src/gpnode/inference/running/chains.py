@@ -31,7 +31,8 @@ from gpnode.solvers import Status
 class Chain:
     """One chain: where it is, and what it has left behind since the warm-up ended.
 
-    ``warmup_failures`` (statuses,) counts steps of the warm-up by the status of their solves.
+    ``warm`` counts steps of the warm-up since it last began, ``warmup_failures`` (statuses,) those of all warm-ups by
+    the status of their solves.
     """
 
     index: int
@@ -41,24 +42,40 @@ class Chain:
     warmup_failures: np.ndarray = field(default_factory=lambda: np.zeros(len(Status), dtype=int))
     divergences: int = 0
     done: int = 0
+    warm: int = 0
     seconds: float = 0.0
 
-    def next_count(self, total: int, chunking: Chunking) -> int:
-        """Length of the next chunk."""
+    def steps_to(self, draws: int, warmup: int) -> int:
+        """Steps until there are so many draws, if its warm-up does not begin again."""
+        return draws - self.trace.count if self.trace.count else max(1, warmup - self.warm) + draws
+
+    def next_count(self, left: int, chunking: Chunking) -> int:
+        """Length of the next chunk if there are ``left`` steps to make."""
         count = chunking.first_steps
         if self.done:
             pace = self.seconds / self.done
             count = int(np.clip(chunking.seconds / max(pace, 1e-9), 1, chunking.most_steps))
-        return min(count, total - self.done)
+        return min(count, left)
 
-    def absorb(self, state: Any, rows: np.ndarray, seconds: float, warmup: int) -> None:
-        """Take in a finished chunk; only steps after the warm-up are kept."""
-        warm = int(np.clip(warmup - self.done, 0, len(rows)))
+    def absorb(self, state: Any, rows: np.ndarray, seconds: float) -> None:
+        """Take in a finished chunk. Where the warm-up goes on, or begins again, nothing before its end is kept."""
+        warming = np.flatnonzero(rows["warming"])
+        warm = int(warming[-1]) + 1 if warming.size else 0
+        if warming.size:
+            if self.trace.count:
+                self.warmup_failures += _count(self.trace.read()["failure"])
+                self.trace.clear()
+                self.warm = self.divergences = 0
+            self.warm += warming.size
+            self.warmup_failures += _count(rows["failure"][:warm])
         if warm < len(rows):
             self.trace.append(rows[warm:])
-        self.warmup_failures += np.bincount(rows["failure"][:warm], minlength=len(Status))
         self.divergences += int(rows["diverging"][warm:].sum())
         self.state, self.done, self.seconds = state, self.done + len(rows), self.seconds + seconds
+
+
+def _count(statuses: np.ndarray) -> np.ndarray:
+    return np.bincount(statuses, minlength=len(Status))
 
 
 def start_chains(
@@ -90,12 +107,12 @@ def run_chains(
     problem: Problem | Sequence[Problem],
     chains: list[Chain],
     sampler: Sampler,
-    steps: int,
+    left: Callable[[Chain], int],
     on_progress: Callable[[list[Chain]], None],
     executor: ExecutorChoice = None,
     keep: Callable[[Chain], None] = lambda chain: None,
 ) -> None:
-    """Advance all chains to ``steps`` steps, the warm-up's included; ``keep`` is called with each that has moved on.
+    """Advance chains while ``left`` says how many steps are left to make; ``keep`` is called with each that moved on.
 
     There is one ``problem`` for all of them, or one for each.
     Without an executor, chains run side by side in threads, one per core. When interrupted, chunks under way are
@@ -107,14 +124,14 @@ def run_chains(
     sendables = {id(chain): made[id(p)] for chain, p in zip(chains, problems, strict=True)}
 
     def next_chunk(chain: Chain) -> Task | None:
-        count = chain.next_count(steps, sampler.chunking)
+        count = chain.next_count(left(chain), sampler.chunking)
         if count <= 0:
             return None
         room = sampler.chunking.most_steps
         return Task(chain, run_chunk, (sendables[id(chain)], chain.whitening, chain.state, count, room))
 
     def absorb(chain: Chain, result: tuple[Any, np.ndarray, float]) -> Task | None:
-        chain.absorb(*result, sampler.warmup)
+        chain.absorb(*result)
         keep(chain)
         return next_chunk(chain)
 

@@ -40,7 +40,7 @@ from gpnode.model.model import Model
 from gpnode.problem.binding import bind
 from gpnode.problem.grid import on_nodes
 
-FORMAT = 2
+FORMAT = 3
 _SCALES = ("state_scale", "time_origin", "time_unit", "record_length")  # fields of a scaling
 _LARGEST_JSON = 1_000_000
 _NUMBERS = "fiub"  # kinds of NumPy types a row may have
@@ -171,16 +171,17 @@ class Checkpoint:
 
     # -- chains ---------------------------------------------------------------------------
 
-    def restore(self, chain: Chain, warmup: int) -> None:
+    def restore(self, chain: Chain) -> None:
         """Bring a chain that stands at its start to where it was, and let its draws go to disk from now on."""
         chain.trace = FileTrace(self._draws(chain.index))
-        kept = read_chain(self.folder, chain.index, warmup)
-        if kept is not None:
-            arrays, chain.trace = kept
+        found = read_chain(self.folder, chain.index)
+        if found is not None:
+            arrays, chain.trace = found
             chain.state = _unpack(arrays, chain.state, self._state(chain.index))
             chain.warmup_failures = arrays["warmup_failures"].copy()
             chain.divergences = int(arrays["divergences"])
             chain.done, chain.seconds = int(arrays["done"]), float(arrays["seconds"])
+            chain.warm = int(arrays["warm"])
 
     def keep(self, chain: Chain) -> None:
         """Record where a chain is, after its draws have been written."""
@@ -188,6 +189,9 @@ class Checkpoint:
         assert isinstance(trace, FileTrace)
         arrays = _pack(chain.state) | {
             "done": chain.done,
+            "warm": chain.warm,
+            "kept": trace.count,
+            "dropped": trace.dropped,
             "seconds": chain.seconds,
             "divergences": chain.divergences,
             "warmup_failures": chain.warmup_failures,
@@ -237,24 +241,23 @@ def load_start(folder: Path, model: Model, data: Observations) -> tuple[Start, l
         raise FileFormatError(f"{path} does not fit this run ({error}). Delete {folder} to begin anew.") from error
 
 
-def read_chain(folder: Path, index: int, warmup: int) -> tuple[dict[str, np.ndarray], FileTrace] | None:
+def read_chain(folder: Path, index: int) -> tuple[dict[str, np.ndarray], FileTrace] | None:
     """What is kept of a chain, and its draws; None before its first chunk."""
     path = folder / f"chain-{index}.npz"
     if not path.exists():
         return None
     arrays = read_arrays(path)
     try:
-        done, checksum = int(arrays["done"]), int(arrays["checksum"])
+        count, dropped, checksum = (int(arrays[name]) for name in ("kept", "dropped", "checksum"))
         fields = json.loads(str(arrays["row"]))
         dtype = np.dtype([(str(n), str(t), tuple(map(int, shape[0])) if shape else ()) for n, t, *shape in fields])
         if any(dtype[name].base.kind not in _NUMBERS for name in dtype.names or ()):
             raise ValueError("rows hold something else than numbers")
     except (ValueError, TypeError, KeyError, IndexError) as error:
         raise FileFormatError(f"{path} is not the state of a chain ({error}).") from error
-    count = max(0, done - warmup)
     if count and not {"draw", "diverging", "failure"} <= set(dtype.names or ()):
         raise FileFormatError(f"{path} is not the state of a chain: its rows have no draws.")
-    trace = FileTrace(folder / f"chain-{index}.draws", dtype if count else None, count, checksum)
+    trace = FileTrace(folder / f"chain-{index}.draws", dtype if count else None, count, checksum, dropped)
     trace.check()
     return arrays, trace
 

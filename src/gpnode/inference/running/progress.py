@@ -67,10 +67,10 @@ class Display:
 
     def chains(self, chains: list[Chain], sampler: Sampler, draws: int, inactive: frozenset[int] = frozenset()) -> None:
         """Show how far chains that are not ``inactive``, by index, are on their way to ``draws`` draws each."""
-        goal = sampler.warmup + draws
-        total = sum(c.done if i in inactive else goal for i, c in enumerate(chains))
+        left = sum(max(0, c.steps_to(draws, sampler.warmup)) for i, c in enumerate(chains) if i not in inactive)
         done = sum(c.done for c in chains)
-        warming = any(c.done < sampler.warmup for c in chains)
+        total = done + left
+        warming = any(not c.trace.count for c in chains)
         stage = "warming up" if warming else "sampling"
         note = self._note(chains, [c for i, c in enumerate(chains) if i not in inactive])
         self._bar.update(self._task, description=stage, completed=done, total=total, note=note)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 from jax import Array
 
 from gpnode.errors import CheckpointError
+from gpnode.inference.running.budget import Budget, OutOfTime
 from gpnode.inference.running.chains import Chain, run_chains, start_chains
 from gpnode.inference.running.checkpoint import Checkpoint, read_chain
 from gpnode.inference.running.executors import ExecutorChoice
 from gpnode.inference.running.progress import Display
 from gpnode.inference.running.traces import Trace
-from gpnode.inference.sampled import Sampled, from_chains
+from gpnode.inference.sampled import Sampled, from_chains, with_details
 from gpnode.inference.samplers.base import Sampler
 from gpnode.inference.starting.accuracy import with_finer_steps
 from gpnode.inference.starting.start import Start
@@ -24,10 +25,13 @@ from gpnode.inference.stopping.statistics import disagreement
 
 
 class LiveSession:
-    """Runs chains until they agree, keeping them in a checkpoint if there is one."""
+    """Runs chains until they agree or the budget is spent, keeping them in a checkpoint if there is one."""
 
-    def __init__(self, display: Display, executor: ExecutorChoice, checkpoint: Checkpoint | None) -> None:
+    def __init__(
+        self, display: Display, executor: ExecutorChoice, checkpoint: Checkpoint | None, budget: Budget | None = None
+    ) -> None:
         self._display, self._executor, self._checkpoint = display, executor, checkpoint
+        self._budget = budget or Budget()
 
     def run(self, sampler: Sampler, start: Start, points: Sequence[np.ndarray], key: Array) -> tuple[Start, Sampled]:
         """What chains leave behind, and the start they had: another one if the solver's steps had to be finer."""
@@ -36,10 +40,11 @@ class LiveSession:
         chains = start_chains(start.problem, start.whitenings(sampler.chains), list(points), key, sampler)
         if checkpoint is not None:
             for chain in chains:
-                checkpoint.restore(chain, sampler.warmup)
+                checkpoint.restore(chain)
         keep = _forget if checkpoint is None else checkpoint.keep
         goals = sampler.stopping.goals(sampler.draws)
         traces = [chain.trace for chain in chains]
+        out_of_time = False
         stops, inactive = [0] * len(chains), frozenset[int]()
         try:
             for goal in (*sampler.stopping.checks_before(goals[0]), *goals):
@@ -49,7 +54,13 @@ class LiveSession:
 
                 active = [chain for i, chain in enumerate(chains) if i not in inactive]
                 stops = [stop if i in inactive else goal for i, stop in enumerate(stops)]
-                run_chains(start.problem, active, sampler, sampler.warmup + goal, show, self._executor, keep)
+                run_chains(start.problem, active, sampler, self._steps_to(goal, sampler), show, self._executor, keep)
+                if any(chain.trace.count < goal for chain in active):  # the budget is spent
+                    if not all(trace.count for trace in traces):
+                        raise OutOfTime
+                    rows, out_of_time = _rows_so_far(traces, inactive, goal), True
+                    agreement = Agreement(True, sampler.stopping.late(rows) if sampler.draws is None else rows)
+                    break
                 rows = _first_rows(traces, stops)
                 if goal < goals[-1]:
                     draws = np.stack([r["draw"] for r in thin_to_equal_length(rows)])
@@ -75,7 +86,11 @@ class LiveSession:
             agreement = Agreement(False, rows)
         failures = np.sum([c.warmup_failures for c in chains], axis=0)
         made = [len(r) for r in rows]
-        return start, from_chains(agreement.rows, made, failures, interrupted=not agreement.reached)
+        sampled = from_chains(agreement.rows, made, failures, interrupted=not agreement.reached)
+        return start, with_details(sampled, budget=self._budget.seconds, out_of_time=out_of_time)
+
+    def _steps_to(self, draws: int, sampler: Sampler) -> Callable[[Chain], int]:
+        return lambda chain: 0 if self._budget.is_spent else chain.steps_to(draws, sampler.warmup)
 
 
 class KeptSession:
@@ -87,10 +102,10 @@ class KeptSession:
 
     def run(self, sampler: Sampler, start: Start, points: Sequence[np.ndarray], key: Array) -> tuple[Start, Sampled]:
         """The draws so far, marked as interrupted if there are more to come."""
-        kept = [read_chain(self._folder, i, sampler.warmup) for i in range(len(points))]
+        kept = [read_chain(self._folder, i) for i in range(len(points))]
         chains = [chain for chain in kept if chain is not None and chain[1].count > 0]
         if len(chains) < len(kept):
-            done = min(0 if chain is None else int(chain[0]["done"]) for chain in kept)
+            done = min(0 if chain is None else int(chain[0]["warm"]) for chain in kept)
             raise CheckpointError(
                 f"the run in {self._folder} has no draws yet: {done} of {sampler.warmup} steps of the warm-up are done."
             )

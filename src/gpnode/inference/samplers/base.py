@@ -123,13 +123,15 @@ def _as_tuple(value: Any) -> Any:
 class Transition(NamedTuple):
     """The least that a step leaves behind; samplers may have tuples with more fields.
 
-    ``draw`` (size,) is unconstrained, ``failure`` the status of a failed solve that stopped the step.
+    ``draw`` (size,) is unconstrained, ``failure`` the status of a failed solve that stopped the step. No draw is
+    kept from before the last step that was ``warming`` up: a sampler that begins to adapt again begins anew.
     """
 
     draw: Array
     log_density: Array
     diverging: Array
     failure: Array
+    warming: Array
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,8 @@ class Sampler(Method):
 
     def blank(self, size: int) -> Any:
         """The transition of a step not yet taken, with a draw (size,)."""
-        return Transition(jnp.zeros(size), jnp.zeros(()), jnp.asarray(False), jnp.zeros((), dtype=int))
+        no = jnp.asarray(False)
+        return Transition(jnp.zeros(size), jnp.zeros(()), no, jnp.zeros((), dtype=int), no)
 
     def same_but_for_length(self, other: Method) -> bool:
         chunking = getattr(other, "chunking", self.chunking)

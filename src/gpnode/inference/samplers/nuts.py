@@ -53,6 +53,7 @@ class Transition(NamedTuple):
     num_steps: Array
     diverging: Array
     failure: Array
+    warming: Array
 
 
 def _potential(problem: Problem, whitening: Whitening, z: Array) -> tuple[Array, Array, Array]:
@@ -77,7 +78,8 @@ def leapfrog(potential: Callable[[Array], tuple[Array, Array, Array]]) -> Callab
 class NUTS(Sampler):
     """The No-U-Turn sampler, with a dense metric.
 
-    ``draws`` per chain are kept; by default 1000, and up to forty times as many while chains do not agree.
+    ``draws`` per chain are made; by default 1000, and while chains do not agree twice as many, up to five times, of
+    which the second half is kept.
     Of chains that had to be longer than others, draws are thinned to equally many.
     Where the search finds several maxima they share the ``chains``, two at least in each.
     A larger ``target_accept`` means smaller steps: fewer divergences, more work.
@@ -143,12 +145,13 @@ class NUTS(Sampler):
             num_steps=tree.num_proposals,
             diverging=tree.diverging,
             failure=failure,
+            warming=state.step < self.warmup,
         )
         return State(z, -tree.z_proposal_pe, -tree.z_proposal_grad, adapted, key, state.step + 1), transition
 
     def blank(self, size: int) -> Transition:
-        number, count = jnp.zeros(()), jnp.zeros((), dtype=int)
-        return Transition(jnp.zeros(size), number, number, number, number, count, count, jnp.asarray(False), count)
+        number, count, no = jnp.zeros(()), jnp.zeros((), dtype=int), jnp.asarray(False)
+        return Transition(jnp.zeros(size), number, number, number, number, count, count, no, count, no)
 
     def checks(self, stats: xr.Dataset, details: Mapping[str, Any]) -> list[Check]:
         deep = float((stats["tree_depth"] >= self.max_depth).mean())

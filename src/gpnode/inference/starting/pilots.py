@@ -98,7 +98,7 @@ def run_pilots(
     racing = start_chains(quick, [a.whitening() for a in setting_out], centres, chain_key, sampler)
     for block in range(1, settings.most_blocks + 1):
         before = {chain.index: _level(chain) for chain in racing}
-        run_chains(quick, racing, sampler, block * settings.block, lambda chains: None)
+        run_chains(quick, racing, sampler, _until(block * settings.block), lambda chains: None)
         if block > 1:  # until then a chain may still be falling from a spike
             racing = _ahead(racing, settings.hopeless * problem.size)
         say(f"{len(racing)} pilot chains, log density up to {max(map(_level, racing)):.0f}")
@@ -121,7 +121,7 @@ def _lead(setting_out: list[tuple[Problem, Maximum, Array]], sampler: Sampler) -
         for problem, approximation, key in setting_out
         for chain in start_chains(problem, [approximation.whitening()], [np.zeros(problem.size)], key, sampler)
     ]
-    run_chains(problems, chains, sampler, settings.pinned_blocks * settings.block, lambda chains: None)
+    run_chains(problems, chains, sampler, _until(settings.pinned_blocks * settings.block), lambda chains: None)
     return [np.asarray(chain.state.unconstrained) for chain in chains]
 
 
@@ -147,6 +147,10 @@ def _place(chains: list[Chain], settings: Piloting) -> Place:
         for row in chain.trace.read()[-settings.block :: settings.thinned]
     ]
     return Place([np.asarray(chain.state.unconstrained) for chain in chains], draws)
+
+
+def _until(steps: int) -> Callable[[Chain], int]:
+    return lambda chain: steps - chain.done
 
 
 def _level(chain: Chain) -> float:

@@ -29,10 +29,9 @@ from gpnode.inference.starting.targets import (
 )
 from gpnode.problem.density import Problem
 from gpnode.problem.evaluation import log_density
-from gpnode.problem.smoothing import smooth
+from gpnode.problem.smoothing import FEWEST_SMOOTHED, smooth
 from gpnode.solvers import Status
 
-_FEWEST_SMOOTHED = 4  # measurements in a series
 _SHRINKS = (1.0, 0.8, 0.5, 0.2)  # towards the prior's centre, until the path can be solved at all
 _SLOPE_EVALUATIONS, _PATH_EVALUATIONS = 50, 60
 
@@ -67,7 +66,7 @@ def find_candidates(problem: Problem, key: Array, settings: Search, say: Callabl
     """Climb the ladder: slopes, then paths, from several starts; the best candidates first."""
     say("smoothing")
     smooths = [
-        smooth(np.asarray(m.gp_times), np.asarray(m.y)) if m.y.size >= _FEWEST_SMOOTHED else None
+        smooth(np.asarray(m.gp_times), np.asarray(m.y)) if m.y.size >= FEWEST_SMOOTHED else None
         for m in problem.measured
     ]
     noise_std = noise_levels(problem, smooths)
@@ -188,13 +187,13 @@ def _with_processes(
 ) -> Candidate | None:
     """A start with processes of this length for these observables; None if no path near it can be solved."""
     problem = target.problem
-    u = np.array(target.full(jnp.asarray(theta)))
-    slices = problem.layout.slices()
+    values = problem.constrain(target.full(jnp.asarray(theta)))
     for name in (n for i in observables for n in problem.observables[i].priors()):
         if name.endswith("kernel.length_scale"):
-            u[slices[name]] = np.log(length)
+            values[name] = jnp.asarray(length)
         elif name.endswith("kernel.variance"):
-            u[slices[name]] = np.log(settings.flexible_variance)
+            values[name] = jnp.asarray(settings.flexible_variance)
+    u = np.array(problem.layout.unconstrain(values))
     for _ in range(12):  # towards a standstill, until the path can be solved
         value, _ = log_density(problem, u)
         if np.isfinite(value):

@@ -14,8 +14,8 @@ from gpnode.inference.stopping.statistics import agree
 class Agreement(NamedTuple):
     """Whether to stop at a goal, and with what.
 
-    ``rows`` are those to keep of each chain, without any from before it had forgotten where it began; longer chains
-    have more. Chains in ``inactive``, by index, need not go on if the others must: their modes are known well.
+    ``rows`` are those to keep of each chain; longer chains have more. Chains in ``inactive``, by index, need not go on
+    if the others must: their modes are known well.
     """
 
     reached: bool
@@ -26,46 +26,28 @@ class Agreement(NamedTuple):
 def find_agreement(rows: list[np.ndarray], stopping: Stopping) -> Agreement:
     """Whether chains agree, given the ``rows`` (draws,) of each, with fields ``draw`` (size,) and ``log_density``.
 
-    Where all draws do not, those before chains had forgotten where they began may be the reason: at most half
-    are left out for that, but never all of a mode. In a run several times as long as the first goal, agreement
-    within modes is enough, and chains that share no mode with others may have a length of their own.
+    Chains that share no mode with others may have a length of their own: in a run several times as long as the first
+    goal, agreement within modes is enough.
     """
-    draws, log_density = _arrays(thin_to_equal_length(rows))
-    count = draws.shape[1]
-    skip = next((s for s in _skips(count, stopping) if agree(draws[:, s:])), None)
-    if skip == 0:
-        return Agreement(True, rows)
-    short = count < stopping.modes_from * stopping.first_goal
-    if short and skip is None:  # whatever modes there may be
-        return Agreement(False, rows)
+    kept = stopping.late(rows)
+    draws, log_density = _arrays(thin_to_equal_length(kept))
+    if agree(draws):
+        return Agreement(True, kept)
+    if max(map(len, rows)) < 2**stopping.modes_from * stopping.first_goal:
+        return Agreement(False, kept)
     modes = find_modes(draws, log_density)
     if modes.count == 1:
-        return Agreement(skip is not None, _late(rows, [(skip or 0) / count] * len(rows)))
-    if short:
-        return Agreement(False, rows)
-    skips = {group: _first_to_keep(group, modes, draws, stopping) for group in _groups(modes.labels)}
-    kept = _late(rows, [(skips[group] or 0) / count for i in range(len(rows)) for group in skips if i in group])
-    if None in skips.values():
-        known = [group for group, skip in skips.items() if skip is not None]
-        # A chain that has just come to a place that cannot be judged yet must show whether it stays.
-        staying = [group for group in known if np.isin(modes.labels[group, -1], modes.main).all()]
-        return Agreement(False, kept, frozenset(chain for group in staying for chain in group))
-    draws, log_density = _arrays(thin_to_equal_length(kept))
-    late = find_modes(draws, log_density)
-    return Agreement(all(agree(late.of(draws, mode)) for mode in late.main), kept)
-
-
-def _late(rows: list[np.ndarray], parts: list[float]) -> list[np.ndarray]:
-    """Without the first ``parts`` of each chain."""
-    return [chain[int(part * len(chain)) :] for chain, part in zip(rows, parts, strict=True)]
+        return Agreement(False, kept)
+    known = {group for group in _groups(modes.labels) if _agree_within_modes(group, modes, draws)}
+    if len(known) == len(_groups(modes.labels)):
+        return Agreement(True, kept)
+    # A chain that has just come to a place that cannot be judged yet must show whether it stays.
+    staying = [group for group in known if np.isin(modes.labels[group, -1], modes.main).all()]
+    return Agreement(False, kept, frozenset(chain for group in staying for chain in group))
 
 
 def _arrays(rows: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     return np.stack([chain["draw"] for chain in rows]), np.stack([chain["log_density"] for chain in rows])
-
-
-def _skips(count: int, stopping: Stopping) -> list[int]:
-    return [int(part * count) for part in stopping.discarded]
 
 
 def _groups(labels: np.ndarray) -> list[tuple[int, ...]]:
@@ -81,13 +63,9 @@ def _groups(labels: np.ndarray) -> list[tuple[int, ...]]:
     return [tuple(sorted(chains)) for chains, _ in groups]
 
 
-def _first_to_keep(group: tuple[int, ...], modes: Modes, draws: np.ndarray, stopping: Stopping) -> int | None:
-    """From which draw on chains of a group agree within modes; None if they do not."""
+def _agree_within_modes(group: tuple[int, ...], modes: Modes, draws: np.ndarray) -> bool:
+    """Whether draws of the modes that chains of a group visit are within the verdict's limits, mode by mode."""
     labels = np.where(np.isin(np.arange(len(draws)), group)[:, None], modes.labels, -1)
     visited = np.unique(labels[labels >= 0])
-    judged = [mode for mode in modes.main if mode in visited]
-    for skip in _skips(draws.shape[1], stopping):
-        late, kept = Modes(labels[:, skip:]), draws[:, skip:]
-        if np.isin(visited, late.labels).all() and all(agree(kept[late.positions(mode)]) for mode in judged):
-            return skip
-    return None
+    of_group = Modes(labels)
+    return all(agree(draws[of_group.positions(mode)]) for mode in modes.main if mode in visited)

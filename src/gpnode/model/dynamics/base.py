@@ -15,6 +15,7 @@ from jax import Array
 from gpnode.data.scaling import Scaling
 from gpnode.model.dynamics.writing import RightSide
 from gpnode.model.priors.parameters import Block, Values
+from gpnode.model.priors.sparsity import CoefficientPrior
 
 
 class Named(Mapping[str, Any]):
@@ -132,6 +133,10 @@ class Dynamics(eqx.Module):
     @abstractmethod
     def bind(self, states: tuple[str, ...], scaling: Scaling, num_observations: int, prefix: str) -> BoundDynamics:
         """Fix the order of states, the scales and the priors. ``prefix`` keeps parts of a sum apart."""
+
+    def completed(self, prior: CoefficientPrior) -> Dynamics:
+        """With this prior for coefficients whose prior was left open."""
+        return self
 
     @abstractmethod
     def describe(self, states: tuple[str, ...]) -> dict[str, Any]:

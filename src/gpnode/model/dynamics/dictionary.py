@@ -16,7 +16,8 @@ from gpnode.model.dynamics.base import BoundDynamics, Dynamics, Named, traced_di
 from gpnode.model.dynamics.terms import Library, Term
 from gpnode.model.dynamics.writing import CandidateTerm, RightSide
 from gpnode.model.priors.parameters import Block, Values
-from gpnode.model.priors.sparsity import CoefficientPrior, FinnishHorseshoe
+from gpnode.model.priors.sparsity import CoefficientPrior
+from gpnode.model.priors.spike_and_slab import SpikeAndSlab
 
 
 class Dictionary(Dynamics):
@@ -29,7 +30,7 @@ class Dictionary(Dynamics):
     library
         Candidate terms for all equations, or ``{state: library}``.
     prior
-        Prior of the coefficients on scaled states and time.
+        Prior of the coefficients on scaled states and time; by default :class:`SpikeAndSlab`.
     inputs
         States the terms may use; by default ``states``.
     fixed
@@ -45,7 +46,7 @@ class Dictionary(Dynamics):
     inputs: tuple[str, ...] = eqx.field(static=True)
     fixed: tuple[tuple[str, str, float], ...] = eqx.field(static=True)
     forbidden: tuple[tuple[str, str], ...] = eqx.field(static=True)
-    prior: CoefficientPrior
+    prior: CoefficientPrior | None
 
     def __init__(
         self,
@@ -68,8 +69,8 @@ class Dictionary(Dynamics):
             self.libraries = tuple(library[s] for s in self.states)
         else:
             self.libraries = (library,) * len(self.states)
-        self.prior = FinnishHorseshoe() if prior is None else prior
-        if not isinstance(self.prior, CoefficientPrior):
+        self.prior = prior
+        if prior is not None and not isinstance(prior, CoefficientPrior):
             raise ModelError(
                 f"prior must come from gpnode.priors, such as FinnishHorseshoe() or priors.Laplace(); got {prior!r}."
             )
@@ -78,6 +79,13 @@ class Dictionary(Dynamics):
         if mask is not None:
             self.forbidden += self._forbidden_by(mask)
         self._check_named()
+
+    @property
+    def _prior(self) -> CoefficientPrior:
+        return SpikeAndSlab() if self.prior is None else self.prior
+
+    def completed(self, prior: CoefficientPrior) -> Dictionary:
+        return self if self.prior is not None else eqx.tree_at(lambda d: d.prior, self, prior, is_leaf=_is_none)
 
     @property
     def terms(self) -> tuple[Term, ...]:
@@ -128,7 +136,7 @@ class Dictionary(Dynamics):
         where = np.argwhere(free)
         name = f"{prefix}coef"
         return BoundDictionary(
-            block=self.prior.bind(name, tuple(int(i) for i in where[:, 0]), num_observations),
+            block=self._prior.bind(name, tuple(int(i) for i in where[:, 0]), num_observations),
             scaling=scaling,
             magnitude=jnp.asarray(size),
             unit=jnp.asarray(unit),
@@ -152,7 +160,7 @@ class Dictionary(Dynamics):
             "digest": traced_digest(lambda x: {t.name: t(x) for t in self.terms}, self.inputs),
             "free": free.tolist(),
             "known": known.tolist(),
-            "prior": self.prior.describe(),
+            "prior": self._prior.describe(),
         }
 
     def _check_named(self) -> None:
@@ -165,6 +173,10 @@ class Dictionary(Dynamics):
         for state, term, _ in self.fixed:
             if (state, term) in self.forbidden:
                 raise ModelError(f"the coefficient of {term!r} in {state!r} is both fixed and forbidden. Choose one.")
+
+
+def _is_none(leaf: Any) -> bool:
+    return leaf is None
 
 
 class BoundDictionary(BoundDynamics):
@@ -212,12 +224,16 @@ class BoundDictionary(BoundDynamics):
     def right_sides(self) -> dict[str, RightSide]:
         formulas = [term.formula(self.inputs) for term in self.terms]
         unit = np.asarray(self.unit)
+        acting = f"{self.name}.acting" if self.block.tells_acting else None
+
+        def candidate(i: int, k: int) -> CandidateTerm:
+            is_free, scale = (i, k) in self.free, float(unit[i, k])
+            return CandidateTerm(self.terms[k].name, formulas[k], self.name, (i, k), scale, is_free, acting)
+
         return {
             state: RightSide(
                 candidates=tuple(
-                    CandidateTerm(term.name, formulas[k], self.name, (i, k), float(unit[i, k]), (i, k) in self.free)
-                    for k, term in enumerate(self.terms)
-                    if (i, k) in self.free or (i, k) in self.fixed
+                    candidate(i, k) for k in range(len(self.terms)) if (i, k) in self.free or (i, k) in self.fixed
                 )
             )
             for i, state in enumerate(self.states)
@@ -230,6 +246,9 @@ class BoundDictionary(BoundDynamics):
         for parameter in self.block.parameters():
             if parameter.name != self.name:
                 reported[parameter.name] = values[parameter.name]
+        if self.block.tells_acting:
+            fixed = jnp.asarray(self.known != 0, dtype=float)
+            reported[f"{self.name}.acting"] = fixed.at[where].set(self.block.acting(values))
         return reported
 
     def dims(self) -> dict[str, dict[str, tuple[str, ...]]]:
@@ -242,9 +261,13 @@ class BoundDictionary(BoundDynamics):
                     self.states if parameter.shape == (len(self.states),) else tuple(map(str, range(parameter.size)))
                 )
                 dims[parameter.name] = {f"{parameter.name}.group": labels} if parameter.shape else {}
+        if self.block.tells_acting:
+            dims[f"{self.name}.acting"] = dims[self.name]
         return dims
 
     def constants(self) -> dict[str, Array]:
         mask = np.ones((len(self.states), len(self.terms)), dtype=bool)
         mask[tuple(np.array(self.free).T)] = False
-        return {self.name: jnp.asarray(mask)}
+        # Probabilities follow from what is inferred, and are not inferred themselves.
+        follows = {f"{self.name}.acting": jnp.ones(mask.shape, dtype=bool)} if self.block.tells_acting else {}
+        return {self.name: jnp.asarray(mask)} | follows

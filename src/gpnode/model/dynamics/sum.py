@@ -12,6 +12,7 @@ from gpnode.errors import ModelError
 from gpnode.model.dynamics.base import BoundDynamics, Dynamics
 from gpnode.model.dynamics.writing import RightSide, add_right_sides
 from gpnode.model.priors.parameters import Block, Values
+from gpnode.model.priors.sparsity import CoefficientPrior
 
 
 class Sum(Dynamics):
@@ -34,6 +35,9 @@ class Sum(Dynamics):
         return BoundSum(
             tuple(part.bind(states, scaling, num_observations, f"{prefix}{name}.") for name, part in self.parts.items())
         )
+
+    def completed(self, prior: CoefficientPrior) -> Sum:
+        return Sum(**{name: part.completed(prior) for name, part in self.parts.items()})
 
     def describe(self, states: tuple[str, ...]) -> dict[str, Any]:
         return {"kind": "sum", "parts": {name: part.describe(states) for name, part in self.parts.items()}}

@@ -15,7 +15,8 @@ class CandidateTerm:
     """A term that may act or not; which ones do is the form of an equation.
 
     Its coefficient is the entry ``index`` of the reported array ``array``; ``unit`` is what one unit of the scaled
-    coefficient is in the user's units. A term that is not ``free`` has a fixed coefficient.
+    coefficient is in the user's units. A term that is not ``free`` has a fixed coefficient. The entry ``index`` of the
+    reported array ``acting``, if there is one, is the probability that the term acts, draw by draw.
     """
 
     name: str
@@ -24,6 +25,7 @@ class CandidateTerm:
     index: tuple[int, ...]
     unit: float
     free: bool
+    acting: str | None = None
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,20 @@
 
 Inputs are times scaled to [0, 1]; variances are relative to the largest measurement
 squared, as in the paper. A hyperparameter is a prior (any positive numpyro distribution)
-or a number, which fixes it. Kernels add and multiply.
+or a number, which fixes it; one left open gets a prior from what is measured (:func:`priors_for`). Kernels add and
+multiply.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 import numpyro.distributions as dist
 from jax import Array
 from tinygp.kernels import Kernel as TinyKernel
@@ -22,9 +26,29 @@ from gpnode.errors import ModelError
 from gpnode.model.priors.distributions import describe_hyper, lowest
 from gpnode.model.priors.parameters import Values
 
-Hyper = Any  # a numpyro distribution, or a positive number
-_DEFAULT_VARIANCE = dist.LogNormal(0.0, 1.0)
-_DEFAULT_LENGTH = dist.Gamma(1.0, 0.5)
+Hyper = Any  # a numpyro distribution, or a positive number; None where it is left open
+PAPER_PRIORS: dict[str, dist.Distribution] = {
+    "variance": dist.LogNormal(0.0, 1.0),
+    "length_scale": dist.Gamma(1.0, 0.5),
+}
+"""Of hyperparameters left open, as the paper has them."""
+PROCESS_SIZE = 0.1 / np.log(100.0)
+"""Prior mean of a process' standard deviation, as part of the spread of what is measured: one process in a hundred has
+more than a tenth of it."""
+_SHORTEST_GAPS, _LONGEST, _TAIL = 2.0, 0.5, 2.33  # length scales at the ends of 98 % of the prior: gaps, and records
+
+
+def priors_for(spread: float, gap: float) -> dict[str, dist.Distribution]:
+    """Priors of hyperparameters left open, for measurements of this ``spread``, a ``gap`` of the record apart.
+
+    The standard deviation is exponential (a penalised-complexity prior): the process is nothing unless data insist.
+    Length scales are neither shorter than the sampling nor as long as the record, where the process were a constant.
+    """
+    low, high = np.log(min(_SHORTEST_GAPS * gap, 0.5 * _LONGEST)), np.log(_LONGEST)
+    return {
+        "variance": dist.Weibull(scale=(PROCESS_SIZE * spread) ** 2, concentration=0.5),
+        "length_scale": dist.LogNormal(0.5 * (low + high), 0.5 * (high - low) / _TAIL),
+    }
 
 
 class Kernel(eqx.Module):
@@ -45,6 +69,10 @@ class Kernel(eqx.Module):
     @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Settings, for records."""
+
+    def completed(self, priors: Mapping[str, Hyper]) -> Kernel:
+        """With hyperparameters that were left open taken from ``priors``."""
+        return self
 
     def guesses(self, prefix: str, level: float) -> dict[str, float]:
         """Modest values to begin a search with, by full name, where noise has the standard deviation ``level``."""
@@ -86,6 +114,10 @@ class Stationary(Kernel):
     def priors(self, prefix: str) -> dict[str, dist.Distribution]:
         return {f"{prefix}.{n}": h for n, h in self.hyperparameters().items() if isinstance(h, dist.Distribution)}
 
+    def completed(self, priors: Mapping[str, Hyper]) -> Kernel:
+        left_open = [name for name, hyper in self.hyperparameters().items() if hyper is None]
+        return dataclasses.replace(self, **{name: priors[name] for name in left_open})
+
     def units(self, prefix: str) -> dict[str, str]:
         kinds = {"variance": "variance", "length_scale": "time", "period": "time"}
         return {f"{prefix}.{n}": kinds.get(n, "none") for n in self.hyperparameters()}
@@ -104,10 +136,14 @@ class Stationary(Kernel):
         return hyper["variance"] * self.shape(hyper, lags)
 
     def describe(self) -> dict[str, Any]:
-        return {"kind": type(self).__name__} | {n: describe_hyper(h) for n, h in self.hyperparameters().items()}
+        return {"kind": type(self).__name__} | {
+            n: None if h is None else describe_hyper(h) for n, h in self.hyperparameters().items()
+        }
 
     def __check_init__(self) -> None:
         for name, hyper in self.hyperparameters().items():
+            if hyper is None:
+                continue
             if not lowest(hyper) >= 0 or (not isinstance(hyper, dist.Distribution) and not hyper > 0):
                 raise ModelError(
                     f"{name} of {type(self).__name__} must be positive, but its prior or value allows other numbers. "
@@ -120,8 +156,8 @@ class SquaredExponential(Stationary):
 
     name: ClassVar[str] = "SquaredExponential"
 
-    variance: Hyper = _DEFAULT_VARIANCE
-    length_scale: Hyper = _DEFAULT_LENGTH
+    variance: Hyper = None
+    length_scale: Hyper = None
     halved: bool = eqx.field(static=True, default=True)
 
     def shape(self, hyper: dict[str, Array], lag: Array) -> Array:
@@ -152,8 +188,8 @@ class Matern12(_Matern):
     name: ClassVar[str] = "Matern12"
     scalable: ClassVar[type[quasisep.Quasisep]] = quasisep.Exp
 
-    variance: Hyper = _DEFAULT_VARIANCE
-    length_scale: Hyper = _DEFAULT_LENGTH
+    variance: Hyper = None
+    length_scale: Hyper = None
 
     def shape(self, hyper: dict[str, Array], lag: Array) -> Array:
         return jnp.exp(-lag / hyper["length_scale"])
@@ -165,8 +201,8 @@ class Matern32(_Matern):
     name: ClassVar[str] = "Matern32"
     scalable: ClassVar[type[quasisep.Quasisep]] = quasisep.Matern32
 
-    variance: Hyper = _DEFAULT_VARIANCE
-    length_scale: Hyper = _DEFAULT_LENGTH
+    variance: Hyper = None
+    length_scale: Hyper = None
 
     def shape(self, hyper: dict[str, Array], lag: Array) -> Array:
         r = jnp.sqrt(3.0) * lag / hyper["length_scale"]
@@ -179,8 +215,8 @@ class Matern52(_Matern):
     name: ClassVar[str] = "Matern52"
     scalable: ClassVar[type[quasisep.Quasisep]] = quasisep.Matern52
 
-    variance: Hyper = _DEFAULT_VARIANCE
-    length_scale: Hyper = _DEFAULT_LENGTH
+    variance: Hyper = None
+    length_scale: Hyper = None
 
     def shape(self, hyper: dict[str, Array], lag: Array) -> Array:
         r = jnp.sqrt(5.0) * lag / hyper["length_scale"]
@@ -192,8 +228,8 @@ class Periodic(Stationary):
 
     name: ClassVar[str] = "Periodic"
 
-    variance: Hyper = _DEFAULT_VARIANCE
-    length_scale: Hyper = _DEFAULT_LENGTH
+    variance: Hyper = None
+    length_scale: Hyper = PAPER_PRIORS["length_scale"]
     period: Hyper = dist.LogNormal(-1.0, 1.0)
 
     def hyperparameters(self) -> dict[str, Hyper]:
@@ -211,8 +247,8 @@ class RationalQuadratic(Stationary):
 
     name: ClassVar[str] = "RationalQuadratic"
 
-    variance: Hyper = _DEFAULT_VARIANCE
-    length_scale: Hyper = _DEFAULT_LENGTH
+    variance: Hyper = None
+    length_scale: Hyper = None
     mixture: Hyper = dist.LogNormal(0.0, 1.0)
 
     def hyperparameters(self) -> dict[str, Hyper]:
@@ -232,6 +268,9 @@ class _Pair(Kernel):
 
     def priors(self, prefix: str) -> dict[str, dist.Distribution]:
         return {name: prior for k, p in self._parts(prefix) for name, prior in k.priors(p).items()}
+
+    def completed(self, priors: Mapping[str, Hyper]) -> Kernel:
+        return type(self)(self.left.completed(priors), self.right.completed(priors))
 
     def guesses(self, prefix: str, level: float) -> dict[str, float]:
         return {name: guess for k, p in self._parts(prefix) for name, guess in k.guesses(p, level).items()}

@@ -17,6 +17,7 @@ from .distributions import (
     Uniform,
 )
 from .sparsity import COEFFICIENT_PRIORS, CoefficientPrior, FinnishHorseshoe, Gaussian, Horseshoe, Laplace
+from .spike_and_slab import SpikeAndSlab
 
 __all__ = [
     "COEFFICIENT_PRIORS",
@@ -33,6 +34,7 @@ __all__ = [
     "Laplace",
     "LogNormal",
     "Normal",
+    "SpikeAndSlab",
     "StudentT",
     "TruncatedNormal",
     "Uniform",

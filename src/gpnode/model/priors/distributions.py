@@ -40,10 +40,16 @@ __all__ = [
     "Uniform",
     "centre_and_width",
     "describe_hyper",
+    "exponential",
     "lowest",
     "normal_near",
     "unconstraining_transform",
 ]
+
+
+_SHARPNESS = (
+    10.0  # values above a tenth of an exponential prior's mean are on a linear scale, smaller ones on a log scale
+)
 
 
 def normal_near(prior: dist.Distribution) -> tuple[Array, Array]:
@@ -53,11 +59,18 @@ def normal_near(prior: dist.Distribution) -> tuple[Array, Array]:
         return 0.0 * ones, ones
     if isinstance(prior, dist.LogNormal):
         return prior.loc * ones, prior.scale * ones
+    if isinstance(prior, dist.Weibull):
+        return 0.5 * ones, ones
     if prior.support is constraints.positive or prior.support is constraints.nonnegative:
         centre, width = centre_and_width(prior)
         var = jnp.log1p((width / centre) ** 2)
         return jnp.log(centre) - 0.5 * var, jnp.sqrt(var)
     return 0.0 * ones, 1.8 * ones  # the width of a uniform variable on the logistic scale
+
+
+def exponential(mean: float) -> dist.Distribution:
+    """An exponential distribution, in a form that is sampled on a linear scale but for the smallest values."""
+    return dist.Weibull(scale=mean, concentration=1.0)
 
 
 def unconstraining_transform(prior: dist.Distribution) -> transforms.Transform:
@@ -70,6 +83,17 @@ def unconstraining_transform(prior: dist.Distribution) -> transforms.Transform:
     if support is constraints.real:
         loc, scale = centre_and_width(prior)
         return transforms.AffineTransform(loc, scale)
+    if isinstance(prior, dist.Weibull):
+        # A power of it is exponential. On a log scale that is a long flat tail that ends at a wall; here it is linear
+        # but for the smallest values.
+        unit = prior.scale**prior.concentration / _SHARPNESS
+        parts = [
+            transforms.AffineTransform(0.0, _SHARPNESS),
+            transforms.SoftplusTransform(),
+            transforms.AffineTransform(0.0, unit, domain=constraints.positive),
+            transforms.PowerTransform(1.0 / prior.concentration),
+        ]
+        return transforms.ComposeTransform(parts)
     return biject_to(support)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -65,6 +65,21 @@ class Conditional(NamedTuple):
     exact: bool
 
 
+class Components(NamedTuple):
+    """A mixture of normal distributions about zero for each of M coefficients.
+
+    ``log_weights`` (M, components) are those of each coefficient, ``std`` (components,) are shared by all.
+    """
+
+    log_weights: Array
+    std: Array
+
+    def log_joint(self, coef: Array) -> Array:
+        """Log density of coefficients (M,) and of their components (M, components)."""
+        log_height = self.log_weights - 0.5 * jnp.log(2.0 * jnp.pi) - jnp.log(self.std)
+        return log_height - 0.5 * (coef[:, None] / self.std) ** 2
+
+
 class Block(eqx.Module):
     """Parameters that share a joint prior. Subclasses are final."""
 
@@ -90,6 +105,17 @@ class Block(eqx.Module):
         shapes = {p.name: p.shape for p in self.parameters()}
         centre = {name: jnp.zeros(shape) for name, shape in shapes.items()}
         return Conditional(centre, {name: jnp.ones(shape) for name, shape in shapes.items()}, exact=False)
+
+    def components(self, values: Values) -> tuple[str, Components] | None:
+        """The name of coefficients whose prior is a mixture, and that mixture given the block's other values."""
+        return None
+
+    tells_acting: ClassVar[bool] = False
+    """Whether :meth:`acting` says anything."""
+
+    def acting(self, values: Values) -> Array:
+        """Probability that the term of each coefficient (M,) acts, given ``values``."""
+        raise NotImplementedError("this prior does not say which terms act; see tells_acting.")
 
     def search_ranges(self) -> dict[str, tuple[float, float]]:
         """Centre and width, in unconstrained coordinates, for a search: only where prior draws cannot tell them."""

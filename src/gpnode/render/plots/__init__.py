@@ -3,7 +3,7 @@
 May import data, results and design; computes nothing that a result does not have already.
 """
 
-from gpnode.render.plots.bands import paths, phase_portrait, residuals
+from gpnode.render.plots.bands import paths, phase_portrait, predictive_check, residuals
 from gpnode.render.plots.chains import autocorrelation, geweke, traces
 from gpnode.render.plots.estimates import coefficients, inclusion, parameters
 from gpnode.render.plots.ranks import calibration
@@ -19,6 +19,7 @@ __all__ = [
     "parameters",
     "paths",
     "phase_portrait",
+    "predictive_check",
     "residuals",
     "traces",
     "trajectories",

@@ -7,10 +7,12 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import scipy.stats
 from matplotlib.axes import Axes
 
 from gpnode.data.observations import Observations
 from gpnode.render.plots.style import COLOURS, DATA, PATH, TRUTH, panels
+from gpnode.results.diagnostics.explaining import adequacy
 from gpnode.results.forecasts import Forecast, forecast
 from gpnode.results.posterior import Posterior
 
@@ -103,6 +105,24 @@ def residuals(posterior: Posterior, *, axes: Sequence[Axes] | None = None, max_d
         ax.set_ylabel(s.variable if len(data.experiments) == 1 else f"{s.variable}, {s.experiment}")
     axes[-1].set_xlabel(f"time ({data.time_unit})" if data.time_unit else "time")
     axes[0].legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, frameon=False, fontsize="small")
+    return axes
+
+
+def predictive_check(posterior: Posterior, *, axes: Sequence[Axes] | None = None) -> Sequence[Axes]:
+    """Histograms of where measurements fall in their predictions from all others (leave-one-out PIT).
+
+    They are even if the model is right: high in the middle where its noise is too wide, at the ends where too narrow.
+    The shaded band holds a bar with a probability of 95 %.
+    """
+    found = list(adequacy(posterior).values())
+    axes = panels(1, len(found), (2.8, 2.2), axes)
+    for ax, one in zip(axes, found, strict=True):
+        bins = int(np.clip(one.pit.size // 8, 4, 10))
+        low, high = scipy.stats.binom.interval(0.95, one.pit.size, 1.0 / bins)
+        ax.axhspan(low, high, color="0.92", zorder=0)
+        ax.hist(one.pit, np.linspace(0.0, 1.0, bins + 1).tolist(), color=PATH, alpha=0.7)
+        ax.set_xlabel(f"{one.variable}: place in its prediction")
+    axes[0].set_ylabel("measurements")
     return axes
 
 

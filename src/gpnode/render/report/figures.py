@@ -12,15 +12,28 @@ from matplotlib.axes import Axes
 from gpnode.render import plots
 from gpnode.results.posterior import Posterior
 
+Captioned = list[tuple[str, str]]  # captions and images (PNG in base64)
 
-def draw_figures(posterior: Posterior) -> list[tuple[str, str]]:
-    """Captions and images (PNG in base64) of what helps to judge a fit."""
-    figures = []
-    if posterior.problem:
-        figures.append(("Measurements minus paths", _encode_image(plots.residuals(posterior))))
-    if posterior.is_sample:
-        figures.append(("Chains and ranks", _encode_image(plots.traces(posterior))))
-    return figures
+
+def draw_evidence(posterior: Posterior) -> Captioned:
+    """What helps to judge whether the equations explain the data."""
+    if not posterior.problem:
+        return []
+    return [
+        (
+            "Measurements minus paths: a pattern is something the equations miss",
+            _encode_image(plots.residuals(posterior)),
+        ),
+        (
+            "Where measurements fall in their predictions from all others: even if the model is right",
+            _encode_image(plots.predictive_check(posterior)),
+        ),
+    ]
+
+
+def draw_chains(posterior: Posterior) -> Captioned:
+    """What helps to judge whether the draws can be used."""
+    return [("Chains and ranks", _encode_image(plots.traces(posterior)))] if posterior.is_sample else []
 
 
 def _encode_image(axes: Sequence[Axes]) -> str:

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from gpnode._files import write_text
 from gpnode.render.html.environment import render_template
 from gpnode.render.html.mathml import equation_mathml
-from gpnode.render.report.figures import draw_figures
+from gpnode.render.report.figures import draw_chains, draw_evidence
 from gpnode.render.report.paths import gather_paths
 from gpnode.results.posterior import Posterior
 
@@ -45,7 +45,8 @@ def build(posterior: Posterior, title: str | None = None, beyond: float = 0.5) -
         formulas=[equation_mathml(e.state, e.expression()) for e in equations.equations],
         paths=gather_paths(posterior, beyond),
         summary={"columns": summary.columns, "rows": zip(summary.index, summary.to_numpy(), strict=True)},
-        figures=draw_figures(posterior),
+        evidence=draw_evidence(posterior),
+        figures=draw_chains(posterior),
         settings=_list_settings(posterior),
         model=json.dumps(posterior.record.model, indent=1),
         style=_read_asset("page.css"),

@@ -1,76 +1,16 @@
-"""What the data did for each number, and what the Gaussian process did for the fit."""
+"""What the data did for each number."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from gpnode._config import compiled_for_few_calls, computing
-from gpnode.inference.sampled import pick_evenly
+from gpnode._config import compiled_for_few_calls
 from gpnode.problem.density import Problem
-from gpnode.problem.factorisation import factorise
 from gpnode.results.posterior import Posterior
 
 _PRIOR_DRAWS = 2000
-_AUDITED_DRAWS = 200
-
-
-@dataclass(frozen=True)
-class Shares:
-    """Where the variation of one measured variable comes from, as parts of one; medians over draws.
-
-    ``ode`` is explained by the equations, ``process`` by the Gaussian process on top of them,
-    ``noise`` by neither. A path that misses the data has a negative ``ode``.
-    """
-
-    ode: float
-    process: float
-    noise: float
-
-
-@computing()
-def process_shares(posterior: Posterior) -> dict[str, Shares]:
-    """How much of each measured variable the equations explain, and how much the Gaussian process absorbs."""
-    problem = posterior.problem
-    if problem is None:
-        return {}
-    chosen = pick_evenly(posterior.solved.unconstrained, _AUDITED_DRAWS)
-    if not len(chosen):
-        return {}
-    sums = np.asarray(_sums_of_squares(problem, jnp.asarray(chosen)))  # draws, observables, 3
-    by_variable = {}
-    for c, observable in enumerate(problem.observables):
-        total, missed, left = sums[:, c].T
-        shares = np.median(np.stack([total - missed, missed - left, left]) / total, axis=1)
-        by_variable[observable.variable] = Shares(*(float(s) for s in shares))
-    return by_variable
-
-
-@eqx.filter_jit
-def _sums_of_squares(problem: Problem, draws: Array) -> Array:
-    """Of each observable (draws, observables, 3): the data about their mean, about the path, about path and process."""
-
-    def one(u: Array) -> Array:
-        values = problem.constrain(u)
-        residuals, _ = problem.residuals(problem.solve(values))
-        sums = jnp.zeros((len(problem.observables), 3))
-        for block, residual in zip(problem.measured, residuals, strict=True):
-            observable = problem.observables[block.observable]
-            left = residual
-            if observable.kernel is not None:
-                # What the process leaves is the noise's share of the covariance applied to the weights.
-                weights = factorise(observable.noisy_cov(values, block.gp_times)).inverse @ residual
-                left = residual - observable.signal_cov(values, block.gp_times, block.gp_times) @ weights
-            centred = block.y - jnp.mean(block.y)
-            sums = sums.at[block.observable].add(jnp.stack([centred @ centred, residual @ residual, left @ left]))
-        return sums
-
-    return jax.lax.map(one, draws)
 
 
 def widths_against_prior(posterior: Posterior) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""A verdict in plain words: can these draws be trusted, and if not, what helps?"""
+"""A verdict in plain words: can these draws be used, do the equations explain the data, and if not, what helps?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from gpnode.inference.stopping.statistics import (
     rank_rhat,
     tail_ess,
 )
-from gpnode.results.diagnostics.audit import process_shares, widths_against_prior
+from gpnode.results.diagnostics.audit import widths_against_prior
+from gpnode.results.diagnostics.explaining import adequacy_checks
 from gpnode.results.posterior import Posterior
 from gpnode.results.record import Record
 
@@ -29,20 +30,34 @@ GEWEKE_LIMIT = 0.25
 """Part of Geweke's z-scores beyond two; of a chain that has forgotten its start a twentieth is."""
 UNINFORMED = 0.9
 """A posterior this wide compared with its prior was not informed by the data."""
-ABSORBED = 0.1
-"""With more of a variable's variation than this in the Gaussian process, the equations are not the whole story."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """All findings; converged only if none failed."""
+    """All findings, in two halves: whether the draws can be used, and whether the equations explain the data."""
 
     checks: tuple[Check, ...]
     is_sample: bool
 
     @property
     def converged(self) -> bool:
-        return all(check.passed is not False for check in self.checks)
+        """Whether no check of the sampling failed."""
+        return not any(check.half == "sampling" for check in self.failed)
+
+    @property
+    def explains(self) -> bool:
+        """Whether no check of the model failed. Without the model, as in a file that was loaded alone, none is made."""
+        return not any(check.half == "model" for check in self.failed)
+
+    @property
+    def judges_model(self) -> bool:
+        """Whether there are checks of the model."""
+        return any(check.half == "model" and check.passed is not None for check in self.checks)
+
+    @property
+    def recommended(self) -> bool:
+        """Whether the equations can be used: the draws can, and the equations explain the data."""
+        return self.is_sample and self.converged and self.judges_model and self.explains
 
     @property
     def failed(self) -> tuple[Check, ...]:
@@ -50,19 +65,30 @@ class Verdict:
 
     @property
     def headline(self) -> str:
-        """The verdict in one sentence."""
-        if self.is_sample:
-            if self.converged:
-                return "CONVERGED: the draws can be used."
-            failed = {check.name for check in self.failed}
-            if failed == {"one mode"}:
-                return "SEVERAL MODES: the main ones are sampled well, and how they weigh up is an estimate."
-            if failed == {"one mode", "weights of modes"}:
-                return "SEVERAL MODES: the main ones are sampled well, but how they weigh up is not settled."
-            return "NOT CONVERGED: do not use these draws yet."
-        if self.converged:
+        """The verdict in one sentence, on both halves."""
+        reason = next((check.reason for check in self.failed if check.half == "model"), "")
+        if self.is_sample and self.converged:
+            if not self.judges_model:
+                return "CONVERGED: the draws can be used. Whether the equations explain the data needs the model."
+            if self.explains:
+                return "CONVERGED, AND THE EQUATIONS EXPLAIN THE DATA."
+            return f"CONVERGED, BUT {reason}: do not use the equations as they are."
+        sampling = self._sampling
+        return sampling if self.explains else f"{sampling} Besides, {reason}."
+
+    @property
+    def _sampling(self) -> str:
+        """What is to be said of draws that are not all well."""
+        if not self.is_sample and self.converged:
             return "APPROXIMATE: a normal approximation at the highest density; it agrees with the density around it."
-        return "APPROXIMATE, AND POORLY: the normal approximation misses the shape of the posterior."
+        if not self.is_sample:
+            return "APPROXIMATE, AND POORLY: the normal approximation misses the shape of the posterior."
+        failed = {check.name for check in self.failed if check.half == "sampling"}
+        if failed == {"one mode"}:
+            return "SEVERAL MODES: the main ones are sampled well, and how they weigh up is an estimate."
+        if failed == {"one mode", "weights of modes"}:
+            return "SEVERAL MODES: the main ones are sampled well, but how they weigh up is not settled."
+        return "NOT CONVERGED: do not use these draws yet."
 
     @property
     def remedies(self) -> tuple[str, ...]:
@@ -71,7 +97,10 @@ class Verdict:
 
     def __str__(self) -> str:
         marks = {True: "ok  ", False: "FAIL", None: "note"}
-        lines = [f"  {marks[c.passed]} {c.name}: {c.finding}" for c in self.checks]
+        halves = [[c for c in self.checks if c.half == half] for half in ("sampling", "model")]
+        lines = []
+        for title, checks in zip(("the sampling", "the model"), halves, strict=True):
+            lines += [f" {title}", *(f"  {marks[c.passed]} {c.name}: {c.finding}" for c in checks)] if checks else []
         return "\n".join([f"Verdict: {self.headline}", *lines, *(f"  -> {remedy}" for remedy in self.remedies)])
 
     def _repr_html_(self) -> str:
@@ -87,6 +116,7 @@ def diagnose(posterior: Posterior) -> Verdict:
         *(_sample_checks(posterior, method) if method.is_sample else []),
         *method.checks(posterior.stats, record.as_dict()),
         *_common_checks(record),
+        *adequacy_checks(posterior),
         *_audit_remarks(posterior),
     ]
     return Verdict(tuple(checks), method.is_sample)
@@ -184,6 +214,9 @@ def _common_checks(record: Record) -> list[Check]:
                 "The solver's steps are too coarse for some draws: pass solver=Adaptive().",
             )
         )
+    if record.out_of_time and record.budget is not None:
+        made = f"{min(record.draws_made)} draws a chain" if record.draws_made else "no draw"
+        checks.append(Check("time", None, f"the budget of {record.budget:.0f} s ended the run, with {made}"))
     if record.interrupted:
         checks.append(
             Check(
@@ -197,17 +230,9 @@ def _common_checks(record: Record) -> list[Check]:
 
 
 def _audit_remarks(posterior: Posterior) -> list[Check]:
-    """What the data left open, and what the Gaussian process took over. Remarks: they do not decide convergence."""
-    remarks = []
+    """What the data left open: a remark, which decides nothing."""
     idle = [name for name, ratio in widths_against_prior(posterior).items() if ratio > UNINFORMED]
     if idle:
         finding = f"{', '.join(idle)}: as wide as the prior, so the data say next to nothing about it"
-        remarks.append(Check("not informed by the data", None, finding))
-    for variable, shares in process_shares(posterior).items():
-        if shares.process > ABSORBED:
-            finding = (
-                f"{shares.process:.0%} of the variation of {variable} is in the Gaussian process and "
-                f"{shares.ode:.0%} in the equations, which may lack a term or a state"
-            )
-            remarks.append(Check("Gaussian process", None, finding))
-    return remarks
+        return [Check("not informed by the data", None, finding, half="model")]
+    return []

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from gpnode.errors import ModelError
-from gpnode.model.dynamics.writing import CandidateTerm
-from gpnode.results.equations.written import Equation, Equations, Form, TermEstimate
+from gpnode.model.dynamics.writing import CandidateTerm, RightSide
+from gpnode.results.equations.written import Equation, Equations, Form, System, TermEstimate
 from gpnode.results.posterior import Posterior
 
 ACTIVE_SIZE = 0.15
@@ -17,7 +18,11 @@ _MOST_FORMS = 5
 
 
 def equations(posterior: Posterior) -> Equations:
-    """The equations of a posterior that knows its model."""
+    """The equations of a posterior that knows its model.
+
+    Where the prior tells which terms act, they are written in the most probable form of all equations together, with
+    coefficients given that form.
+    """
     if posterior.problem is None:
         raise ModelError("equations need the model: load the posterior with Posterior.load(path, model=...).")
     dynamics, states = posterior.problem.dynamics, posterior.problem.states
@@ -25,45 +30,83 @@ def equations(posterior: Posterior) -> Equations:
     missing = [state for state in states if state not in right_sides]
     if missing:
         raise ModelError(f"{type(dynamics).__name__}.right_sides() has no equation for {', '.join(missing)}.")
-    written = []
-    for state in states:
-        right = right_sides[state]
-        draws = [_coefficient_draws(term, posterior) for term in right.candidates]
-        active = _active_draws(right.candidates, draws)
-        terms = tuple(_estimate(*pair) for pair in zip(right.candidates, draws, active, strict=True))
-        written.append(Equation(state, terms, _forms(right.candidates, active), right.known))
+    active = {state: _active_draws(right_sides[state].candidates, posterior) for state in states}
+    systems = _systems(states, right_sides, active)
+    told = any(term.acting for state in states for term in right_sides[state].candidates)
+    best = systems[0] if told and systems else None
+    written = [_equation(state, right_sides[state], active[state], posterior, best) for state in states]
     parameters = tuple(_interval(name, posterior.draws[name]) for name in dynamics.estimates)
-    return Equations(tuple(written), parameters)
+    return Equations(tuple(written), parameters, systems[:_MOST_FORMS] if told else ())
 
 
-def _coefficient_draws(term: CandidateTerm, posterior: Posterior) -> np.ndarray:
-    """In the user's units (chain, draw)."""
-    values: Any = posterior.draws[term.array].transpose("chain", "draw", ...).to_numpy()
-    return values[(..., *term.index)]
+def _equation(state: str, right: RightSide, active: np.ndarray, posterior: Posterior, best: System | None) -> Equation:
+    """With estimates from all draws, or from those of the ``best`` form."""
+    kept = slice(None) if best is None else best.draws
+    terms = []
+    for k, term in enumerate(right.candidates):
+        coef = _entry(posterior, term.array, term.index)
+        is_written = None if best is None else (not term.free or term.name in best.terms[state])
+        _, mean, low, high = _interval(term.name, coef[kept] if is_written else coef)
+        probability = _probability(term, active[:, k], posterior)
+        overall = None if best is None else float(coef.mean())
+        terms.append(TermEstimate(term.name, mean, low, high, probability, term.formula, is_written, overall))
+    return Equation(state, tuple(terms), _forms(right.candidates, active), right.known)
 
 
-def _active_draws(terms: tuple[CandidateTerm, ...], draws: list[np.ndarray]) -> list[np.ndarray]:
-    """Whether each term's coefficient is large enough, draw by draw, for the term to count as active."""
-    return [
-        term.free & (np.abs(coef).ravel() > ACTIVE_SIZE * term.unit) for term, coef in zip(terms, draws, strict=True)
-    ]
+def _probability(term: CandidateTerm, active: np.ndarray, posterior: Posterior) -> float | None:
+    if not term.free:
+        return None
+    return float(active.mean() if term.acting is None else _entry(posterior, term.acting, term.index).mean())
 
 
-def _estimate(term: CandidateTerm, draws: np.ndarray, active: np.ndarray) -> TermEstimate:
-    _, mean, low, high = _interval(term.name, draws)
-    return TermEstimate(term.name, mean, low, high, float(active.mean()) if term.free else None, term.formula)
+def _entry(posterior: Posterior, array: str, index: tuple[int, ...]) -> np.ndarray:
+    """One entry of a reported array, in the user's units (draws,)."""
+    values: Any = posterior.draws[array].transpose("chain", "draw", ...).to_numpy()
+    return values[(..., *index)].ravel()
 
 
-def _forms(terms: tuple[CandidateTerm, ...], active: list[np.ndarray]) -> tuple[Form, ...]:
-    """The most frequent sets of active terms."""
+def _active_draws(terms: Sequence[CandidateTerm], posterior: Posterior) -> np.ndarray:
+    """Which terms act in each draw (draws, terms): drawn where the prior tells the probability, else by size."""
+    rng = np.random.default_rng(0)
+    columns = []
+    for term in terms:
+        if not term.free:
+            columns.append(np.zeros(posterior.num_draws, dtype=bool))
+        elif term.acting is not None:
+            columns.append(rng.random(posterior.num_draws) < _entry(posterior, term.acting, term.index))
+        else:
+            columns.append(np.abs(_entry(posterior, term.array, term.index)) > ACTIVE_SIZE * term.unit)
+    return np.stack(columns, axis=1) if columns else np.zeros((posterior.num_draws, 0), dtype=bool)
+
+
+def _forms(terms: Sequence[CandidateTerm], active: np.ndarray) -> tuple[Form, ...]:
+    """The most frequent sets of active terms of one equation."""
     if not terms:
         return ()
-    sets, counts = np.unique(np.stack(active, axis=1), axis=0, return_counts=True)
+    sets, counts = np.unique(active, axis=0, return_counts=True)
     best = np.argsort(-counts, kind="stable")[:_MOST_FORMS]
     return tuple(
         Form(tuple(term.name for term, on in zip(terms, sets[b], strict=True) if on), counts[b] / counts.sum())
         for b in best
     )
+
+
+def _systems(
+    states: Sequence[str], right_sides: dict[str, RightSide], active: dict[str, np.ndarray]
+) -> tuple[System, ...]:
+    """Sets of active terms of all equations together, from the most frequent on, with the draws that have them."""
+    joint = np.concatenate([active[state] for state in states], axis=1)
+    sets, which, counts = np.unique(joint, axis=0, return_inverse=True, return_counts=True)
+    systems = []
+    for b in np.argsort(-counts, kind="stable"):
+        terms, first = {}, 0
+        for state in states:
+            candidates = right_sides[state].candidates
+            on = sets[b][first : first + len(candidates)]
+            terms[state] = tuple(term.name for term, acts in zip(candidates, on, strict=True) if acts)
+            first += len(candidates)
+        systems.append(System(terms, counts[b] / counts.sum(), np.flatnonzero(which.ravel() == b)))
+    return tuple(systems)
 
 
 def _interval(name: str, draws: Any) -> tuple[str, float, float, float]:

@@ -21,7 +21,11 @@ LIKELY = 0.5
 
 @dataclass(frozen=True)
 class TermEstimate:
-    """One term of one equation, in the user's units. ``probability`` is None for fixed coefficients."""
+    """One term of one equation, in the user's units. ``probability`` is None for fixed coefficients.
+
+    Where equations are written in one form, estimates are given that form if it has the term, and ``overall`` is the
+    mean over all draws.
+    """
 
     term: str
     mean: float
@@ -29,10 +33,14 @@ class TermEstimate:
     high: float
     probability: float | None
     expression: sympy.Expr
+    is_written: bool | None = None
+    overall: float | None = None
 
     @property
     def likely(self) -> bool:
-        """Whether the term belongs into the equation as written."""
+        """Whether the term belongs into the equation as written: it is in its form, or more likely active than not."""
+        if self.is_written is not None:
+            return self.is_written
         return self.probability is None or self.probability >= LIKELY
 
 
@@ -42,6 +50,15 @@ class Form:
 
     terms: tuple[str, ...]
     probability: float
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """A form of all equations together: acting ``terms`` by state, its probability, and the ``draws`` that have it."""
+
+    terms: dict[str, tuple[str, ...]]
+    probability: float
+    draws: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -57,25 +74,36 @@ class Equation:
     known: sympy.Expr | None
 
     def expression(self, all_terms: bool = False) -> sympy.Expr:
-        """Right-hand side with mean coefficients, of likely terms or of all."""
+        """Right-hand side with mean coefficients: of likely terms, or of all terms over all draws."""
         total = sympy.Integer(0) if self.known is None else self.known
         for t in self.terms:
             if all_terms or t.likely:
-                total += sympy.Float(t.mean) * t.expression
+                mean = t.overall if all_terms and t.overall is not None else t.mean
+                total += sympy.Float(mean) * t.expression
         return total
 
 
 @dataclass(frozen=True)
 class Equations:
-    """All equations, and the parameters of known forms as (name, mean, low, high)."""
+    """All equations, and the parameters of known forms as (name, mean, low, high).
+
+    ``systems`` are the most probable forms of all equations together, where the prior tells which terms act.
+    """
 
     equations: tuple[Equation, ...]
     parameters: tuple[tuple[str, float, float, float], ...]
+    systems: tuple[System, ...] = ()
 
     def __str__(self) -> str:
         lines = ["Equations of motion (mean, with 95 % intervals):", ""]
         for equation in self.equations:
             lines += _equation_lines(equation)
+        if self.systems and len(self.equations) > 1:
+            lines.append("most probable forms of all equations together (coefficients above are given the first):")
+            for system in self.systems[:3]:
+                forms = "; ".join(f"d{state}/dt: {' + '.join(t) or 'none'}" for state, t in system.terms.items())
+                lines.append(f"  {system.probability:6.1%}  {forms}")
+            lines.append("")
         if self.parameters:
             lines.append("with")
             width = max(len(name) for name, *_ in self.parameters)

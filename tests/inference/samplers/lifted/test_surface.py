@@ -9,7 +9,7 @@ import pytest
 
 from gpnode.inference.samplers.lifted import landing, moves
 from gpnode.inference.samplers.lifted.settings import Landing
-from gpnode.inference.samplers.lifted.surface import Local, Surface, _whiten
+from gpnode.inference.samplers.lifted.surface import Local, Surface, whiten_metric
 from gpnode.solvers import Status
 
 WIDTH = 0.05
@@ -98,12 +98,12 @@ def test_a_linear_surface_is_followed_exactly():
 
 
 @pytest.mark.parametrize("steepest", [1e2, 1e5, 1e9])
-def test_steep_surfaces_are_whitened_exactly(steepest):
+def test_steep_surfaces_arewhiten_metriced_exactly(steepest):
     """Paths that run apart make slopes whose metric is singular to machine precision."""
     rng = np.random.default_rng(0)
     left, right = (np.linalg.qr(rng.normal(size=(n, 8)))[0] for n in (30, 8))
     sizes = np.geomspace(0.1, steepest, 8)
-    whitener, log_det = _whiten(jnp.asarray(left * sizes @ right.T), Landing().ridge)
+    whitener, log_det = whiten_metric(jnp.asarray(left * sizes @ right.T), Landing().ridge)
     # In its own axes, where products do not lose digits.
     rotated = np.asarray(whitener) @ right
     assert np.abs(rotated * (1.0 + sizes**2) @ rotated.T - np.eye(8)).max() < 1e-15 * steepest + 1e-9

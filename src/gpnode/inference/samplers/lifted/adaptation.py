@@ -74,8 +74,7 @@ class State(NamedTuple):
     def after_round(self, log_density: Array, diverged: Array, warmup: int, settings: Adaptation) -> State:
         """The warm-up begins again if the chain has climbed, or come to a narrower place.
 
-        Both happen a finite number of times. Draws made meanwhile are kept like others; chains that have climbed do
-        not agree until such draws are left out.
+        Both happen a finite number of times, and no draw from before is kept.
         """
         first = (self.step == 0) & jnp.isneginf(self.tuned_at)
         level = jnp.where(first, log_density, self.level + (log_density - self.level) / settings.memory)

@@ -18,7 +18,88 @@ from gpnode.problem.density import Problem
 def whiteners_of(problem: Problem, u: Array) -> list[Array]:
     """For each block of data, what turns its residuals into independent ones of unit variance."""
     values = problem.constrain(u)
-    return [problem.observables[b.observable].whitener(values, b.gp_times) for b in problem.measured]
+    return [problem.observables[b.observable].whitener(values, b) for b in problem.measured]
+
+
+class PathSurface:
+    """Residuals as a function of what moves the path, with everything else as in ``u``, in units of any widths.
+
+    ``theta`` is the difference to the prior's centre, ``x`` is ``theta`` in units of a width (n,); ``width`` are those
+    of the priors. ``whiteners`` are those of ``u``. Scales that are integrated out elsewhere are drawn with ``key``.
+    """
+
+    def __init__(self, problem: Problem, u: Array, whiteners: list[Array], key: Array, landing: Landing) -> None:
+        self.problem, self.landing = problem, landing
+        self._u, self._whiteners, self._where = u, whiteners, problem.path_positions
+        values = problem.constrain(u)
+        keys = jax.random.split(key, len(problem.path_blocks))
+        self._priors = [b.conditional(values, k) for b, k in zip(problem.path_blocks, keys, strict=True)]
+        self._centre, self.width = _gather(problem, self._priors)
+
+    def theta(self, u: Array) -> Array:
+        return u[self._where] - self._centre
+
+    def place(self, theta: Array) -> Array:
+        """The whole unconstrained vector."""
+        return self._u.at[self._where].set(self._centre + theta)
+
+    def surface(self, width: Array) -> Surface:
+        """In units of ``width``."""
+        problem = self.problem
+
+        def values_at(x: Array) -> Values:
+            return problem.constrain(self.place(width * x))
+
+        def residuals(x: Array) -> tuple[Array, Array]:
+            stacked, status = problem.residuals(problem.solve(values_at(x)))
+            return self._whiten(jnp.concatenate(stacked)), status
+
+        def evaluate(x: Array, guess: Array | None = None) -> Local:
+            paths, jacobian = problem.solve_with_jacobian(values_at(x), guess)
+            by_x = inputs_by(x)
+            blocks, status = problem.residuals(paths)
+            r, slope = self._whiten(jnp.concatenate(blocks)), self._slope_of(by_x, paths.xs, jacobian)
+            return Local(r, slope, paths.xs, jacobian, by_x, status.astype(int))
+
+        def inputs_by(x: Array) -> Array:
+            return jax.jacfwd(lambda x: problem.path_inputs(values_at(x)))(x)
+
+        def steer(x: Array, local: Local, weights: Array) -> Array:
+            _, pull = jax.vjp(self._slope_of, local.inputs_by_x, local.path, local.by_input)
+            onto_inputs, onto_path, onto_jacobian = pull(weights)
+            _, pull_inputs = jax.vjp(inputs_by, x)
+            by_input = problem.steer(values_at(x), local.path, local.by_input, onto_jacobian)
+            by_input += jnp.einsum("rksc,rks->rc", local.by_input, onto_path)
+            return pull_inputs(onto_inputs)[0] + jnp.einsum("rc,rcn->n", by_input, local.inputs_by_x)
+
+        excess = jax.value_and_grad(lambda x: self._excess(width * x))
+        return Surface(residuals, evaluate, excess, steer, self.landing)
+
+    def _whiten(self, stacked: Array) -> Array:
+        ends = np.cumsum([0, *(b.y.size for b in self.problem.measured)])
+        return jnp.concatenate(
+            [
+                w @ stacked[a:b] if w.ndim == 2 else (w * stacked[a:b].T).T
+                for w, a, b in zip(self._whiteners, ends, ends[1:], strict=False)
+            ]
+        )
+
+    def _slope_of(self, by_x: Array, xs: Array, jacobian: Array) -> Array:
+        problem = self.problem
+        slopes = problem.residual_slopes(xs, jacobian)
+        by_block = [s @ by_x[b.experiment] for s, b in zip(slopes, problem.measured, strict=True)]
+        return self._whiten(jnp.concatenate(by_block))
+
+    def _excess(self, theta: Array) -> Array:
+        """Log prior beyond the normal distributions of :attr:`width`."""
+        problem, whole = self.problem, self.place(theta)
+        at = problem.constrain(whole)
+        total = jnp.zeros(())
+        for block, prior in zip(problem.path_blocks, self._priors, strict=True):
+            if not prior.exact:
+                total += block.log_prior(at) + problem.layout.log_jacobian(whole, tuple(prior.centre))
+        rough = not all(p.exact for p in self._priors)
+        return total + (0.5 * _norm(problem, self._priors, theta / self.width) if rough else 0.0)
 
 
 def path_given_hyper(
@@ -30,67 +111,8 @@ def path_given_hyper(
     whole unconstrained vector. Local scales of the horseshoe are drawn with ``key``. ``whiteners``
     are those of ``u``.
     """
-    where = problem.path_positions
-    values = problem.constrain(u)
-    path_priors = [
-        block.conditional(values, k)
-        for block, k in zip(problem.path_blocks, jax.random.split(key, len(problem.path_blocks)), strict=True)
-    ]
-    centre, width = _gather(problem, path_priors)
-
-    def place(x: Array) -> Array:
-        return u.at[where].set(centre + width * x)
-
-    def raw(x: Array) -> tuple[Array, Array]:
-        residuals, status = problem.residuals(problem.solve(problem.constrain(place(x))))
-        return jnp.concatenate(residuals), status
-
-    def whiten(stacked: Array) -> Array:
-        ends = np.cumsum([0, *(b.y.size for b in problem.measured)])
-        return jnp.concatenate(
-            [
-                w @ stacked[a:b] if w.ndim else w * stacked[a:b]
-                for w, a, b in zip(whiteners, ends, ends[1:], strict=False)
-            ]
-        )
-
-    def residuals(x: Array) -> tuple[Array, Array]:
-        stacked, status = raw(x)
-        return whiten(stacked), status
-
-    def evaluate(x: Array, guess: Array | None = None) -> Local:
-        paths, jacobian = problem.solve_with_jacobian(problem.constrain(place(x)), guess)
-        by_x = inputs_by(x)
-        blocks, status = problem.residuals(paths)
-        r, slope = whiten(jnp.concatenate(blocks)), slope_of(by_x, paths.xs, jacobian)
-        return Local(r, slope, paths.xs, jacobian, by_x, status.astype(int))
-
-    def inputs_by(x: Array) -> Array:
-        return jax.jacfwd(lambda x: problem.path_inputs(problem.constrain(place(x))))(x)
-
-    def slope_of(by_x: Array, xs: Array, jacobian: Array) -> Array:
-        slopes = problem.residual_slopes(xs, jacobian)
-        return whiten(jnp.concatenate([s @ by_x[b.experiment] for s, b in zip(slopes, problem.measured, strict=True)]))
-
-    def steer(x: Array, local: Local, weights: Array) -> Array:
-        _, pull = jax.vjp(slope_of, local.inputs_by_x, local.path, local.by_input)
-        onto_inputs, onto_path, onto_jacobian = pull(weights)
-        _, pull_inputs = jax.vjp(inputs_by, x)
-        by_input = problem.steer(problem.constrain(place(x)), local.path, local.by_input, onto_jacobian)
-        by_input += jnp.einsum("rksc,rks->rc", local.by_input, onto_path)
-        return pull_inputs(onto_inputs)[0] + jnp.einsum("rc,rcn->n", by_input, local.inputs_by_x)
-
-    def excess(x: Array) -> Array:
-        """Log prior beyond the normal distributions that ``x`` is measured in."""
-        at = problem.constrain(place(x))
-        total = jnp.zeros(())
-        for block, prior in zip(problem.path_blocks, path_priors, strict=True):
-            if not prior.exact:
-                total += block.log_prior(at) + problem.layout.log_jacobian(place(x), tuple(prior.centre))
-        return total + (0.0 if all(p.exact for p in path_priors) else 0.5 * _norm(problem, path_priors, x))
-
-    surface = Surface(residuals, evaluate, jax.value_and_grad(excess), steer, landing or Landing())
-    return surface, (u[where] - centre) / width, place
+    path = PathSurface(problem, u, whiteners, key, landing or Landing())
+    return path.surface(path.width), path.theta(u) / path.width, lambda x: path.place(path.width * x)
 
 
 def _gather(problem: Problem, path_priors: list[Conditional]) -> tuple[Array, Array]:

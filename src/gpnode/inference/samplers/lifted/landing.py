@@ -23,7 +23,7 @@ class Landed(NamedTuple):
 def rotate(surface: Surface, at: Point, v: Array, angle: Array, tolerance: Array | float) -> Landed:
     """Rotate by ``angle`` and come back to the surface, to within ``tolerance``."""
     wanted = jnp.cos(angle) * (at.x + at.slope.T @ at.r) + jnp.sin(angle) * at.apply_metric(v)
-    return _land(surface, at, wanted, tolerance)
+    return land(surface, at, wanted, tolerance)
 
 
 def carry_velocity(at: Point, to: Point, angle: Array) -> Array:
@@ -34,7 +34,7 @@ def carry_velocity(at: Point, to: Point, angle: Array) -> Array:
     return to.solve_metric(ax + to.slope.T @ ar)
 
 
-def _land(surface: Surface, at: Point, wanted: Array, tolerance: Array | float) -> Landed:
+def land(surface: Surface, at: Point, wanted: Array, tolerance: Array | float) -> Landed:
     """Solve x + slope(at)' r(x) = wanted: by solves alone while that goes well, else with the path unknown, too.
 
     Distances are measured in coordinates in which the metric at the start is the identity.

@@ -6,10 +6,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from numpyro.infer.hmc_util import IntegratorState, build_tree, euclidean_kinetic_energy
 
-from gpnode.inference.samplers.lifted.conditioning import hyper_given_path, path_given_hyper, whiteners_of
+from gpnode.inference.samplers.lifted.conditioning import PathSurface, hyper_given_path, path_given_hyper, whiteners_of
+from gpnode.inference.samplers.lifted.forms import change_form
 from gpnode.inference.samplers.lifted.landing import Landed, carry_velocity, rotate
 from gpnode.inference.samplers.lifted.settings import Landing, Moves
 from gpnode.inference.samplers.lifted.surface import Point, Surface
@@ -111,8 +113,29 @@ def move_path(
             jnp.maximum(total.failure, moved.failure),
         )
 
+    form_key, key = jax.random.split(key)
+    u = _move_form(problem, u, form_key, whiteners, landing)
     nothing = Moved(u[problem.path_positions], jnp.zeros(()), jnp.asarray(-jnp.inf), jnp.zeros(()), jnp.asarray(0))
     return jax.lax.fori_loop(0, repeats, once, (u, nothing))
+
+
+def _move_form(problem: Problem, u: Array, key: Array, whiteners: list[Array], landing: Landing) -> Array:
+    """Another form of the equations, where a prior says which terms act; else ``u``."""
+    values = problem.constrain(u)
+    for block in problem.dynamics.blocks:
+        found = block.components(values)
+        if found is not None:
+            name, components = found
+            key, own_key, change_key = jax.random.split(key, 3)
+            where = _positions(problem, name)
+            u = change_form(PathSurface(problem, u, whiteners, own_key, landing), components, where, u, change_key)
+    return u
+
+
+def _positions(problem: Problem, name: str) -> np.ndarray:
+    """Where a parameter lies among those that move the path."""
+    held = problem.layout.slices()[name]
+    return np.flatnonzero(np.isin(problem.path_positions, np.arange(held.start, held.stop)))
 
 
 class HyperMoved(NamedTuple):

@@ -54,13 +54,15 @@ class Transition(NamedTuple):
     landed: Array
     diverging: Array
     failure: Array
+    warming: Array
 
 
 @dataclass(frozen=True)
 class Lifted(Sampler):
     """The default sampler. Step sizes find themselves while warming up.
 
-    ``draws`` per chain are kept; by default 1000, and up to forty times as many while chains do not agree.
+    ``draws`` per chain are made; by default 1000, and while chains do not agree twice as many, up to five times, of
+    which the second half is kept.
     Of chains that had to be longer than others, draws are thinned to equally many.
     Where the search finds several maxima they share the ``chains``, two at least in each, so that there may be more;
     where equations alone cannot follow the data, so do the places, three at most, in which short pilot chains ended.
@@ -115,6 +117,7 @@ class Lifted(Sampler):
             landed=moved.landed,
             diverging=hyper.diverging | (moved.energy_error > moves.divergence),
             failure=moved.failure,
+            warming=warming,
         )
         scale_tril, moments = learn_scale_tril(state, u[problem.hyper_positions], self.warmup, targets)
         after = state._replace(
@@ -129,8 +132,8 @@ class Lifted(Sampler):
         return after.after_round(hyper.log_density, transition.diverging, self.warmup, targets), transition
 
     def blank(self, size: int) -> Transition:
-        number, count = jnp.zeros(()), jnp.zeros((), dtype=int)
-        return Transition(jnp.zeros(size), number, number, number, count, number, jnp.asarray(False), count)
+        number, count, no = jnp.zeros(()), jnp.zeros((), dtype=int), jnp.asarray(False)
+        return Transition(jnp.zeros(size), number, number, number, count, number, no, count, no)
 
     def pilot(self) -> Lifted:
         return self

@@ -15,8 +15,8 @@ class Moves:
     """Of all rotations of a move."""
     stride_bounds: tuple[float, float] = (1e-3, 10.0)
     """Of a step of the hyperparameters."""
-    first_sizes: tuple[float, float, float] = (0.2, 1.0, 0.5)
-    """Angle, turn and stride before anything is known."""
+    first_sizes: tuple[float, float, float] = (0.8, 1.0, 0.5)
+    """Angle, turn and stride before anything is known: large, because failures teach faster than successes."""
     jitter: tuple[float, float] = (0.7, 1.1)
     """Each round takes its sizes times a random factor between these."""
     most_rotations: int = 24

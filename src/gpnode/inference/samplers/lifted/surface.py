@@ -106,7 +106,7 @@ class Surface(NamedTuple):
 
     def point(self, x: Array) -> Point:
         local = self.evaluate(x)
-        whitener, log_det = _whiten(local.slope, self.landing.ridge)
+        whitener, log_det = whiten_metric(local.slope, self.landing.ridge)
         excess, push = self.excess(x)
         by_area = self.steer(x, local, local.slope @ whitener.T @ whitener)
         # Wherever a push comes from, moves that heed it can be retraced: it may be left out where it has no value.
@@ -114,7 +114,7 @@ class Surface(NamedTuple):
         return Point(x, local, whitener, log_det, excess, push)
 
 
-def _whiten(slope: Array, ridge: float) -> tuple[Array, Array]:
+def whiten_metric(slope: Array, ridge: float) -> tuple[Array, Array]:
     """W with W (1 + slope' slope) W' = 1, and the log determinant of what is whitened.
 
     By Cholesky's factorisation, twice: the second time of what the first has made all but the identity. That is as

@@ -1,0 +1,41 @@
+"""Time that a run may take: the best answer by then is wanted, whatever it is."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+
+_UNITS = {"s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_FORM = re.compile(r"\s*([0-9.]+)\s*([a-z]*)\s*", re.IGNORECASE)
+
+
+class OutOfTime(Exception):
+    """The time was up before chains had any draws."""
+
+
+class Budget:
+    """``seconds`` from now, or without end."""
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self.seconds = seconds
+        self._end = math.inf if seconds is None else time.monotonic() + seconds
+
+    @property
+    def is_spent(self) -> bool:
+        return time.monotonic() > self._end
+
+
+def read_budget(value: float | str | None) -> float | None:
+    """Seconds, from a number of them or a text such as ``"90 s"``, ``"5 min"`` or ``"2h"``."""
+    if value is None:
+        return None
+    found = _FORM.fullmatch(str(value))
+    unit = None if found is None else _UNITS.get(found[2].lower() or "s")
+    try:
+        seconds = math.nan if found is None or unit is None else float(found[1]) * unit
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise ValueError(f'a budget is a time such as "90 s", "5 min" or "2 h"; got {value!r}.')
+    return seconds

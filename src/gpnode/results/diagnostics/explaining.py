@@ -1,0 +1,207 @@
+"""Whether the equations explain the data: the half of a verdict that convergence knows nothing of.
+
+Chains can agree perfectly on equations that explain nothing, because a Gaussian process or the noise takes their place.
+What is looked at, for each measured variable: how its variation divides between equations, process and noise; whether
+what the equations leave over is independent from one measurement to the next; and whether measurements that are left
+out one at a time fall where the others predict them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.stats
+from jax import Array
+
+from gpnode._config import computing
+from gpnode.inference.checks import Check
+from gpnode.inference.sampled import pick_evenly
+from gpnode.problem.density import Problem
+from gpnode.problem.factorisation import factorise
+from gpnode.results.posterior import Posterior
+
+_JUDGED_DRAWS = 200
+LEAST_EXPLAINED = 0.5
+"""Part of a variable's variation that the equations must explain."""
+ABSORBED = 0.1
+"""With more of a variable's variation than this in the Gaussian process, the equations are not the whole story."""
+CORRELATED, SIGNIFICANT_CORRELATION = 0.3, 3.0
+"""Of neighbouring residuals: how large, and how many standard errors from zero."""
+SIGNIFICANT_MISFIT = 1e-3
+"""Chance of measurements as far from their predictions as these, if the model is right."""
+
+
+@dataclass(frozen=True)
+class Adequacy:
+    """Of one measured variable: how well equations, process and noise account for it.
+
+    ``ode``, ``process`` and ``noise`` are parts of its variation, medians over draws; a path that misses the data has
+    a negative ``ode``. ``times`` (n,) and ``residuals`` (n,) are those of the equations alone in units of the noise,
+    averaged over draws, experiment after experiment; ``autocorrelation`` is that of neighbours among them. ``pit``
+    (n,) tells where each measurement falls in its prediction from all others: uniform on [0, 1] if all is well.
+    """
+
+    variable: str
+    ode: float
+    process: float
+    noise: float
+    times: np.ndarray
+    residuals: np.ndarray
+    autocorrelation: float
+    pit: np.ndarray
+
+    @property
+    def is_correlated(self) -> bool:
+        """Whether neighbouring residuals of the equations are alike, beyond chance and by much."""
+        errors = self.autocorrelation * np.sqrt(self.residuals.size)
+        return self.autocorrelation > CORRELATED and errors > SIGNIFICANT_CORRELATION
+
+    @property
+    def misfit(self) -> float:
+        """Chance of measurements as far from their predictions as these (Kolmogorov and Smirnov)."""
+        return float(scipy.stats.kstest(self.pit, "uniform").pvalue)
+
+
+@computing()
+def adequacy(posterior: Posterior) -> dict[str, Adequacy]:
+    """How well each measured variable is accounted for; empty without the model, or without a draw."""
+    problem = posterior.problem
+    if problem is None:
+        return {}
+    chosen = pick_evenly(posterior.solved.unconstrained, _JUDGED_DRAWS)
+    if not len(chosen):
+        return {}
+    parts = [_Parts(*map(np.asarray, part)) for part in _compare(problem, jnp.asarray(chosen))]
+    return {
+        observable.variable: _judge(
+            observable.variable,
+            [(b.gp_times, p) for b, p in zip(problem.measured, parts, strict=True) if b.observable == c],
+            problem,
+        )
+        for c, observable in enumerate(problem.observables)
+    }
+
+
+class _Parts(eqx.Module):
+    """Of one block, for each draw: sums of squares (draws, 3) of data about their mean, about the path, and about path
+    and process; residuals (draws, n) in units of the noise; and left out one at a time (draws, n), in units of their
+    prediction's width, with the log densities of that prediction."""
+
+    sums: np.ndarray
+    residuals: np.ndarray
+    surprises: np.ndarray
+    log_densities: np.ndarray
+
+
+@eqx.filter_jit
+def _compare(problem: Problem, draws: Array) -> list[tuple[Array, Array, Array, Array]]:
+    def one(u: Array) -> list[tuple[Array, Array, Array, Array]]:
+        values = problem.constrain(u)
+        residuals, _ = problem.residuals(problem.solve(values))
+        found = []
+        for block, residual in zip(problem.measured, residuals, strict=True):
+            observable = problem.observables[block.observable]
+            noise_var = observable.noise_var(values, block.level)
+            left, precision, surprise = residual, 1.0 / noise_var, residual
+            if observable.kernel is not None:
+                inverse = factorise(observable.noisy_cov(values, block)).inverse
+                weights = inverse @ residual
+                # What the process leaves is the noise's share of the covariance applied to the weights.
+                left = residual - observable.signal_cov(values, block.gp_times, block.gp_times) @ weights
+                precision = jnp.diag(inverse)
+                surprise = weights / precision
+            centred = block.y - jnp.mean(block.y)
+            sums = jnp.stack([centred @ centred, residual @ residual, left @ left])
+            scaled = surprise * jnp.sqrt(precision)
+            found.append((sums, residual / jnp.sqrt(noise_var), scaled, 0.5 * (jnp.log(precision) - scaled**2)))
+        return found
+
+    return jax.lax.map(one, draws)
+
+
+def _judge(variable: str, blocks: list[tuple[Array, _Parts]], problem: Problem) -> Adequacy:
+    total, missed, left = np.sum([part.sums for _, part in blocks], axis=0).T
+    ode, process, noise = np.median(np.stack([total - missed, missed - left, left]) / total, axis=1)
+    residuals = [part.residuals.mean(axis=0) for _, part in blocks]
+    products = sum(float(r[:-1] @ r[1:]) for r in residuals)
+    squares = sum(float(r @ r) for r in residuals)
+    pit = np.concatenate([_leave_one_out_pit(part) for _, part in blocks])
+    times = np.concatenate([np.asarray(problem.scaling.user_time_of_process(t)) for t, _ in blocks])
+    return Adequacy(
+        variable,
+        float(ode),
+        float(process),
+        float(noise),
+        times,
+        np.concatenate(residuals),
+        products / squares if squares else 0.0,
+        pit,
+    )
+
+
+def _leave_one_out_pit(part: _Parts) -> np.ndarray:
+    """Where measurements fall in their predictions, averaged over draws of a posterior that has not seen them."""
+    # Importance weights that take a measurement out of the posterior, truncated where they have no finite variance.
+    log_weights = -part.log_densities
+    weights = np.exp(log_weights - log_weights.max(axis=0))
+    weights = np.minimum(weights, weights.mean(axis=0) * np.sqrt(len(weights)))
+    return (weights * scipy.stats.norm.cdf(part.surprises)).sum(axis=0) / weights.sum(axis=0)
+
+
+def adequacy_checks(posterior: Posterior) -> list[Check]:
+    """The model half of a verdict."""
+    checks = []
+    for variable, found in adequacy(posterior).items():
+        checks += [_explained(variable, found), _independent(variable, found), _predicted(variable, found)]
+    return checks
+
+
+def _explained(variable: str, found: Adequacy) -> Check:
+    parts = (
+        f"{found.ode:.0%} of the variation of {variable} is in the equations, {found.process:.0%} in the Gaussian "
+        f"process, {found.noise:.0%} in noise; limits {LEAST_EXPLAINED:.0%} at least and {ABSORBED:.0%} at most"
+    )
+    absorbed = found.process > ABSORBED
+    reason = f"{variable} is mostly noise to the equations"
+    if absorbed and found.process > found.ode:
+        reason = f"the Gaussian process explains {variable}, not the equations"
+    elif absorbed:
+        reason = f"the Gaussian process explains a part of {variable} that the equations do not"
+    return Check(
+        f"{variable} explained",
+        found.ode >= LEAST_EXPLAINED and not absorbed,
+        parts,
+        "The equations lack a term, a state or an input: look at the residuals, and add what could be missing."
+        if absorbed
+        else "The data hardly move beyond their noise: measure where the system changes, or more precisely.",
+        half="model",
+        reason=reason,
+    )
+
+
+def _independent(variable: str, found: Adequacy) -> Check:
+    return Check(
+        f"{variable} left over",
+        not found.is_correlated,
+        f"neighbouring residuals of the equations have a correlation of {found.autocorrelation:.2f} among "
+        f"{found.residuals.size}; limit {CORRELATED:g}, if beyond {SIGNIFICANT_CORRELATION:g} standard errors",
+        "The equations miss a motion: add a term, a state or an input, or look for a drift of the instrument.",
+        half="model",
+        reason=f"what they leave over of {variable} is no noise",
+    )
+
+
+def _predicted(variable: str, found: Adequacy) -> Check:
+    return Check(
+        f"{variable} predicted",
+        found.misfit >= SIGNIFICANT_MISFIT,
+        f"measurements left out one at a time fall where the others predict them: chance of a misfit like this "
+        f"{found.misfit:.2g}, limit {SIGNIFICANT_MISFIT:g}",
+        "Measurements scatter in another way than the model says: look for outliers, or choose another noise.",
+        half="model",
+        reason=f"{variable} scatters in another way than they say",
+    )

@@ -1,0 +1,72 @@
+"""Whether the equations explain the data, on problems whose answer is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gpnode as gn
+from gpnode.model.observation import kernels
+from gpnode.results.diagnostics.explaining import adequacy
+from support.linear import NOISE, SD
+
+DECAY = gn.KnownForm(["x"], lambda t, x, p: {"x": -p.k * x.x}, {"k": gn.LogNormal(-1.0, 1.0)})
+DEFAULT, BARE = gn.Model(DECAY), gn.Model(DECAY, kernel=None, noise=gn.Noise())
+TIMES = np.linspace(0.0, 5.0, 120)  # the same for all, so that little is compiled
+RNG = np.random.default_rng(0)
+NORMAL = RNG.normal(size=TIMES.size)
+PATH = 3.0 * np.exp(-0.6 * TIMES)
+
+
+def judged(values, model=DEFAULT):
+    """What an approximate fit of a decay explains, the verdict, and its failed checks of the model."""
+    data = gn.Observations({"x": (TIMES, values)})
+    fitted = gn.fit(model, data, method=gn.Laplace(draws=300), progress=False)
+    verdict = fitted.diagnose()
+    return adequacy(fitted)["x"], verdict, {c.name for c in verdict.failed if c.half == "model"}
+
+
+def test_the_right_equations_explain_the_data():
+    found, verdict, failed = judged(PATH + 0.1 * NORMAL)
+    assert failed == set()
+    assert verdict.explains
+    assert found.ode > 0.9
+    assert abs(found.autocorrelation) < 0.3
+    assert found.ode + found.process + found.noise == pytest.approx(1.0, abs=0.1)
+    assert np.allclose(found.times, TIMES)
+
+
+def test_a_process_that_takes_over_is_told(linear):
+    wrong = gn.Model(
+        gn.KnownForm(["x"], lambda t, x, p: {"x": 0.0 * x.x}, {}),
+        initial={"x": gn.Normal(1.0, SD)},
+        kernel=kernels.SquaredExponential(variance=0.5, length_scale=0.5),
+        noise=gn.Noise(std=NOISE),
+    )
+    fitted = gn.fit(wrong, linear[0].data, method=gn.Laplace(draws=200), progress=False)
+    verdict = fitted.diagnose()
+    assert adequacy(fitted)["x"].process > 0.5
+    assert not verdict.explains
+    assert "the Gaussian process explains x, not the equations" in verdict.headline
+
+
+def test_a_motion_that_the_equations_miss_is_told():
+    """A decay with an oscillation on top, twice as large as the noise."""
+    found, verdict, failed = judged(PATH + 0.15 * np.sin(5.0 * TIMES) + 0.05 * NORMAL, BARE)
+    assert found.autocorrelation > 0.5
+    assert "x left over" in failed
+    assert not verdict.recommended
+
+
+def test_noise_of_another_kind_is_told():
+    """Errors that are large one time in five, where the model has one size for all."""
+    size = np.where(np.arange(TIMES.size) % 5 == 0, 1.0, 0.02)
+    _, _, failed = judged(PATH + size * NORMAL, BARE)
+    assert "x predicted" in failed
+
+
+def test_data_that_hardly_move_explain_nothing():
+    found, verdict, failed = judged(3.0 + 0.1 * NORMAL)
+    assert found.ode < 0.5
+    assert "x explained" in failed
+    assert not verdict.recommended
