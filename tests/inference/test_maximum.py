@@ -12,6 +12,7 @@ import gpnode as gn
 from gpnode.inference.maximum import find_maximum
 
 
+@pytest.mark.slow
 def test_mode_is_a_maximum_and_its_spread_the_curvature(start):
     mode = find_maximum(start.problem, start.maxima[0].centre + 0.3)
     assert mode.log_density == pytest.approx(start.maxima[0].log_density, abs=1e-6)

@@ -32,6 +32,7 @@ def test_plots_draw(posterior, sparse):
     plt.close("all")
 
 
+@pytest.mark.slow
 def test_figures_draw_on_given_axes_and_show_every_item(gray_box, linear):
     chains = gn.fit(
         gn.Model(

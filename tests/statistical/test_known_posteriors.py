@@ -55,7 +55,7 @@ def test_lynx_and_hare_match_the_public_reference(lynx_hare):
 
 
 @pytest.mark.parametrize(
-    "process", [pytest.param(False, marks=pytest.mark.slow), True], ids=["noise", "gaussian-process"]
+    "process", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["noise", "gaussian-process"]
 )
 def test_linear_system_with_closed_form_posterior(process):
     """dx/dt = a + b t with normal priors: the path is linear in (a, b, x0), so the posterior is normal.

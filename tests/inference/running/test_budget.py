@@ -34,6 +34,13 @@ class Ticking:
         return self.now
 
 
+def test_a_budget_is_spent_when_its_time_is_over(monkeypatch):
+    monkeypatch.setattr(budget, "time", Ticking())
+    allowed = budget.Budget(2.5)
+    assert [allowed.is_spent for _ in range(4)] == [False, False, True, True]
+    assert not budget.Budget().is_spent
+
+
 METHOD = gn.Lifted(warmup=100, draws=20000, chains=2)
 
 
@@ -41,6 +48,7 @@ def fitted(budget):
     return gn.fit(linear_model(), linear_data(), method=METHOD, budget=budget, progress=False)
 
 
+@pytest.mark.slow
 def test_a_budget_that_is_spent_before_the_first_draw_leaves_the_approximation(monkeypatch):
     monkeypatch.setattr(budget, "time", Ticking())
     found = fitted(1)

@@ -74,6 +74,7 @@ def decaying() -> tuple[gn.KnownForm, gn.Observations]:
     ), data
 
 
+@pytest.mark.slow
 def test_chains_on_problems_of_their_own_run_side_by_side(decaying):
     problem = with_steps(gn.bind(gn.paper_priors(gn.Model(decaying[0])), decaying[1]))
     problems = [pinned(problem, alone, Piloting()) for alone in (0, 1)]

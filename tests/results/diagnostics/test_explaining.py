@@ -65,6 +65,7 @@ def test_noise_of_another_kind_is_told():
     assert "x predicted" in failed
 
 
+@pytest.mark.slow
 def test_data_that_hardly_move_explain_nothing():
     found, verdict, failed = judged(3.0 + 0.1 * NORMAL)
     assert found.ode < 0.5
