@@ -26,11 +26,11 @@ def main() -> None:
     print(data, "\n")
 
     print("1. Known form: four rate constants and the start of x1 are unknown.\n")
-    known = gn.fit(study.known_form(), data, seed=arguments.seed)
+    known = gn.fit(study.known_form(paper=False), data, seed=arguments.seed)
     _show(known, arguments.output, "known-form")
 
     print("\n2. Unknown form: fourteen candidate terms, which of them act?\n")
-    sparse = gn.fit(study.dictionary(), data, seed=arguments.seed)
+    sparse = gn.fit(study.dictionary(paper=False), data, seed=arguments.seed)
     _show(sparse, arguments.output, "dictionary")
 
     _draw(known, sparse, data, arguments.output)

@@ -42,18 +42,26 @@ def slopes(t: Any, x: Any, p: Any) -> dict[str, Any]:
     }
 
 
-def known_form() -> gn.Model:
-    """The right equations with unknown rates; x1(0) is known to lie between 4 and 6, as in the paper."""
+def known_form(paper: bool = True) -> gn.Model:
+    """The right equations with unknown rates; x1(0) is known to lie between 4 and 6, as in the paper.
+
+    Noise and Gaussian process have the ``paper``'s priors, or the defaults.
+    """
     priors = {name: gn.Normal(0.0, 2.0) for name in TRUTH}
     known = gn.KnownForm(("x1", "x2"), slopes, priors)
-    return gn.paper_priors(gn.Model(known, initial={"x1": gn.Uniform(4.0, 6.0), "x2": START[1]}))
+    model = gn.Model(known, initial={"x1": gn.Uniform(4.0, 6.0), "x2": START[1]})
+    return gn.paper_priors(model) if paper else model
 
 
-def dictionary() -> gn.Model:
-    """The paper's 14-term dictionary: pure powers to the third and the product of both species."""
+def dictionary(paper: bool = True) -> gn.Model:
+    """The paper's 14-term dictionary: pure powers to the third and the product of both species.
+
+    With the ``paper``'s priors, or with the defaults.
+    """
     library = gn.polynomial(3, cross=2, constant=False)
     sought = gn.Dictionary(("x1", "x2"), library)
-    return gn.paper_priors(gn.Model(sought, initial={"x1": gn.Uniform(4.0, 6.0), "x2": START[1]}))
+    model = gn.Model(sought, initial={"x1": gn.Uniform(4.0, 6.0), "x2": START[1]})
+    return gn.paper_priors(model) if paper else model
 
 
 def true_coefficients() -> np.ndarray:
