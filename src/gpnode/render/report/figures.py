@@ -25,7 +25,7 @@ def draw_evidence(posterior: Posterior) -> Captioned:
             _encode_image(plots.residuals(posterior)),
         ),
         (
-            "Where measurements fall in their predictions from all others: even if the model is right",
+            "Where measurements fall in their predictions from all others: flat if the model is right",
             _encode_image(plots.predictive_check(posterior)),
         ),
     ]
