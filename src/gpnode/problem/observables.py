@@ -97,6 +97,14 @@ class Observable(eqx.Module):
             return 1.0 / jnp.sqrt(self.noise_var(values, block.level))
         return factorise(self.noisy_cov(values, block)).whitener
 
+    def left_out(self, values: Values, block: Measurements, residual: Array) -> tuple[Array, Array]:
+        """Each residual (n,) minus its prediction from all others of the block, and the precision (n,) of that."""
+        if self.kernel is None:
+            return residual, 1.0 / self.noise_var(values, block.level)
+        inverse = factorise(self.noisy_cov(values, block)).inverse
+        precision = jnp.diag(inverse)
+        return (inverse @ residual) / precision, precision
+
     def report_names(self) -> tuple[str, ...]:
         """Names of the reported hyperparameters."""
         kernel = () if self.kernel is None else tuple(self.kernel.priors(self.prefix))

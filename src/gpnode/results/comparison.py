@@ -18,7 +18,6 @@ from gpnode.errors import ModelError
 from gpnode.inference.stopping.statistics import mean_ess, smooth_weights
 from gpnode.problem.binding import data_fingerprint
 from gpnode.problem.density import Problem
-from gpnode.problem.factorisation import factorise
 from gpnode.results.posterior import Posterior
 
 _MOST_DRAWS = 1000
@@ -47,14 +46,7 @@ def _pointwise(problem: Problem, draws: Array) -> Array:
         residuals, _ = problem.residuals(problem.solve(values))
         by_block = []
         for block, residual in zip(problem.measured, residuals, strict=True):
-            observable = problem.observables[block.observable]
-            if observable.kernel is None:
-                precision = 1.0 / observable.noise_var(values, block.level)
-                surprise = residual
-            else:
-                inverse = factorise(observable.noisy_cov(values, block)).inverse
-                precision = jnp.diag(inverse)
-                surprise = (inverse @ residual) / precision
+            surprise, precision = problem.observables[block.observable].left_out(values, block, residual)
             by_block.append(0.5 * (jnp.log(precision / (2.0 * jnp.pi)) - precision * surprise**2))
         return jnp.concatenate(by_block)
 

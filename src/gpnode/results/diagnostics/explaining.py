@@ -20,8 +20,8 @@ from jax import Array
 from gpnode._config import computing
 from gpnode.inference.checks import Check
 from gpnode.inference.sampled import pick_evenly
+from gpnode.inference.stopping.statistics import smooth_weights
 from gpnode.problem.density import Problem
-from gpnode.problem.factorisation import factorise
 from gpnode.results.posterior import Posterior
 
 _JUDGED_DRAWS = 200
@@ -106,14 +106,9 @@ def _compare(problem: Problem, draws: Array) -> list[tuple[Array, Array, Array, 
         for block, residual in zip(problem.measured, residuals, strict=True):
             observable = problem.observables[block.observable]
             noise_var = observable.noise_var(values, block.level)
-            left, precision, surprise = residual, 1.0 / noise_var, residual
-            if observable.kernel is not None:
-                inverse = factorise(observable.noisy_cov(values, block)).inverse
-                weights = inverse @ residual
-                # What the process leaves is the noise's share of the covariance applied to the weights.
-                left = residual - observable.signal_cov(values, block.gp_times, block.gp_times) @ weights
-                precision = jnp.diag(inverse)
-                surprise = weights / precision
+            surprise, precision = observable.left_out(values, block, residual)
+            # What the process leaves: the residual minus the covariance applied to the weights of its prediction.
+            left = residual - observable.signal_cov(values, block.gp_times, block.gp_times) @ (surprise * precision)
             centred = block.y - jnp.mean(block.y)
             sums = jnp.stack([centred @ centred, residual @ residual, left @ left])
             scaled = surprise * jnp.sqrt(precision)
@@ -145,11 +140,9 @@ def _judge(variable: str, blocks: list[tuple[Array, _Parts]], problem: Problem) 
 
 def _leave_one_out_pit(part: _Parts) -> np.ndarray:
     """Where measurements fall in their predictions, averaged over draws of a posterior that has not seen them."""
-    # Importance weights that take a measurement out of the posterior, truncated where they have no finite variance.
-    log_weights = -part.log_densities
-    weights = np.exp(log_weights - log_weights.max(axis=0))
-    weights = np.minimum(weights, weights.mean(axis=0) * np.sqrt(len(weights)))
-    return (weights * scipy.stats.norm.cdf(part.surprises)).sum(axis=0) / weights.sum(axis=0)
+    # Importance weights that take a measurement out of the posterior.
+    weights = np.exp([smooth_weights(log_weights)[0] for log_weights in -part.log_densities.T]).T
+    return (weights * scipy.stats.norm.cdf(part.surprises)).sum(axis=0)
 
 
 def adequacy_checks(posterior: Posterior) -> list[Check]:
