@@ -14,7 +14,7 @@ CORE := $(if $(filter 3.11,$(SERIES)),,COVERAGE_CORE=sysmon)
 # Types are checked against the stubs of one set of libraries: those of newer ones differ from release to release.
 TYPES := $(if $(filter 3.11,$(SERIES)),$(BIN)/mypy)
 
-.PHONY: demo test fast-tests test-slow lint bench docs docs-results clean
+.PHONY: demo test fast-tests test-slow lint bench bench-discovery docs docs-results clean
 
 # The main job: predator and prey from cold, equations, verdicts, pictures.
 demo: $(READY)
@@ -36,6 +36,10 @@ test-slow: $(DOCS_READY)
 # Speed, as ratios within one run; writes benchmarks/results.json.
 bench: $(READY)
 	$(BIN)/python benchmarks/all.py $(if $(AMC),--amc $(AMC))
+
+# Equations of many textbook systems, beside PySINDy's: make bench-discovery SYSTEMS=systems.json [OPTIONS="--ids 27"].
+bench-discovery: $(READY)
+	$(BIN)/python benchmarks/discovery.py $(SYSTEMS) -o discovery-output $(OPTIONS)
 
 # The site, into site/; every example on its pages is run.
 docs: $(DOCS_READY)

@@ -274,6 +274,30 @@ def summary(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def draw(rows: list[dict[str, Any]], file: Path) -> None:
+    """R2 from both starts beside the opponent's, one system above the other."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    fig, axes = plt.subplots(1, 2, figsize=(9, 1 + 0.24 * len(rows)), sharey=True, layout="constrained")
+    height = np.arange(len(rows))[::-1]
+    for start, ax in enumerate(axes):
+        ours, theirs = ([max(r[key][start], -0.05) for r in rows] for key in ("r2", "sindy_r2"))
+        ax.plot(theirs, height, "o", color="0.65", label="PySINDy, best setting")
+        colours = ["C0" if r["recommended"] else "C1" for r in rows]
+        ax.scatter(ours, height, c=colours, zorder=3)
+        ax.axvline(SUCCESS, color="0.8", lw=1)
+        ax.set(xlim=(-0.1, 1.05), xlabel="R² of the noise-free path (below 0: drawn left of 0)")
+        ax.set_title(("from the start that was fitted", "from another start")[start], fontsize="medium")
+    axes[0].set_yticks(height, [f"{r['id']}  {r['name'][:38]}" for r in rows], fontsize=7)
+    axes[1].scatter([], [], c="C0", label="gpnode, recommended")
+    axes[1].scatter([], [], c="C1", label="gpnode, not recommended")
+    axes[1].legend(fontsize=7, loc="lower left")
+    fig.savefig(file, dpi=150)
+
+
 def _short(value: float) -> str:
     return f"{value:.3f}" if value > -100 else "-inf" if value == -np.inf else f"{value:.0f}"
 
@@ -313,7 +337,10 @@ def main() -> None:
         if not outcome.ok:
             print(f"{outcome.name}: {type(outcome.error).__name__}: {outcome.error}")
     rows = [json.loads(f.read_text()) for f in files.values() if f.exists()]
+    write_text(options.output / "summary.txt", summary(rows) + "\n")
     print(summary(rows))
+    if rows:
+        draw(rows, options.output / "summary.png")
     print(f"{len(tasks)} fits in {time.perf_counter() - begun:.0f} s")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -57,3 +59,23 @@ def test_the_figure_has_a_panel_for_each_number_and_one_for_bands():
 def test_too_few_fits():
     with pytest.raises(gn.ModelError, match="fits must be at least"):
         gn.calibrate(linear_model(), linear_data(), fits=5)
+
+
+def said_and_acts(off: float = 0.0, sharpness: float = 1.0) -> Calibration:
+    """300 fits of two terms, whose log odds are said to be ``off``, or too far from zero by a factor."""
+    rng = np.random.default_rng(2)
+    log_odds = 2.0 * rng.normal(size=(2, 300))
+    acts = rng.random((2, 300)) < 1.0 / (1.0 + np.exp(-log_odds))
+    said = 1.0 / (1.0 + np.exp(-(sharpness * log_odds + off)))
+    both = {name: np.stack([s, a], axis=1) for name, s, a in zip(["1 in dx/dt", "x in dx/dt"], said, acts, strict=True)}
+    return dataclasses.replace(found(rng.integers(0, THINNED + 1, 200)), acting=both)
+
+
+def test_probabilities_that_terms_act_are_checked():
+    good = said_and_acts()
+    assert not good.off_terms
+    assert "probabilities that terms act: right" in str(good)
+    for bad in (said_and_acts(off=0.8), said_and_acts(sharpness=2.0), said_and_acts(sharpness=0.5)):
+        assert bad.off_terms
+        assert not bad.calibrated
+        assert "probabilities that terms act: wrong" in str(bad)

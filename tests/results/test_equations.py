@@ -10,6 +10,8 @@ import sympy
 import xarray as xr
 
 import gpnode as gn
+from gpnode.results.diagnostics.explaining import adequacy
+from gpnode.results.equations.alternatives import TOLD_APART, find_alternatives
 from support.growth import growth
 
 
@@ -46,11 +48,45 @@ def test_parts_of_a_sum_keep_their_symbols_apart(posterior):
         gn.Sum(up=gn.KnownForm(["x"], half, {"k": gn.Normal(1.0, 1.0)}), down=gn.KnownForm(["x"], half, {"k": -0.5})),
         kernel=None,
     )
+    problem = gn.bind(model, posterior.data)
     draws = xr.Dataset({"up.k": (("chain", "draw"), np.ones((1, 5)))})
-    found = dataclasses.replace(posterior, model=model, problem=gn.bind(model, posterior.data), draws=draws)
+    unconstrained = np.zeros((1, 5, problem.size))
+    found = dataclasses.replace(posterior, model=model, problem=problem, draws=draws, unconstrained=unconstrained)
     text = str(found.equations())
     assert "up.k*x" in text
     assert "0.5*x" in text
+
+
+def curved(spread: float) -> gn.Posterior:
+    """Draws of x' = -a b x with a b = 0.5, and a between 1 / spread and spread."""
+    dynamics = gn.KnownForm(
+        ["x"], lambda t, x, p: {"x": -p.a * p.b * x.x}, {"a": gn.LogNormal(0.0, 2.0), "b": gn.LogNormal(0.0, 2.0)}
+    )
+    times = np.linspace(0.0, 5.0, 20)
+    data = gn.Observations({"x": (times, 3.0 * np.exp(-0.5 * times))})
+    model = gn.Model(dynamics, initial={"x": 3.0}, kernel=None, noise=gn.Noise(std=0.1))
+    problem = gn.bind(model, data)
+    log_a = np.log(spread) * np.linspace(-1.0, 1.0, 51)
+    drawn = np.stack([log_a, np.log(0.5) - log_a], axis=1)
+    fitted = gn.fit(model, data, method=gn.Laplace(draws=51), progress=False)
+    assert list(problem.layout.slices()) == ["a", "b"]
+    draws = fitted.draws.copy(data={"a": np.exp(drawn[None, :, 0]), "b": np.exp(drawn[None, :, 1])})
+    return dataclasses.replace(fitted, draws=draws, unconstrained=drawn[None])
+
+
+def test_equations_are_written_with_a_draw_where_means_do_not_fit():
+    found = curved(spread=10.0)
+    a, b = (p.value for p in found.equations().parameters)
+    assert float(found.draws["a"].mean() * found.draws["b"].mean()) > 2.0  # four times too fast
+    assert a * b == pytest.approx(0.5)
+    assert "the most likely draw" in str(found.equations())
+    assert adequacy(found)["x"].written > 0.99
+
+
+def test_equations_are_written_with_means_where_these_fit(posterior):
+    for parameter in posterior.equations().parameters:
+        assert parameter.value == pytest.approx(float(posterior.draws[parameter.name].mean()))
+    assert "mean, with 95 % intervals" in str(posterior.equations())
 
 
 def test_equations_in_every_form_agree_with_the_vector_field(gray_box):
@@ -81,3 +117,21 @@ def test_forms_are_the_frequencies_of_sets_of_active_terms(gray_box):
                 total = sum(f.probability for f in equation.forms if term.term in f.terms)
                 # Forms are drawn; the probability of a term is a mean of exact ones.
                 assert total == pytest.approx(term.probability, abs=0.05)
+
+
+def test_forms_that_cannot_be_told_apart_are_named_with_what_they_disagree_on(sparse):
+    equations = sparse.equations()
+    best, other = equations.systems
+    assert equations.alternatives is None  # one form has nearly all the probability
+    numbers = [equations.representative.values] * 2
+    unlikely = dataclasses.replace(other, probability=best.probability / (2 * TOLD_APART))
+    assert find_alternatives(sparse.problem, [best, unlikely], numbers) is None
+    rival = dataclasses.replace(other, probability=best.probability / 2)
+    group = find_alternatives(sparse.problem, [best, rival], numbers)
+    assert group is not None
+    assert group.systems == (best, rival)
+    assert set(group.difference.values()) == {0.0}  # the same numbers, and so the same path
+    assert group.disputed == {"x": ("1",), "y": ()}
+    text = str(dataclasses.replace(equations, alternatives=group))
+    assert "2 forms cannot be told apart" in text
+    assert "disagree on 1 in dx/dt" in text

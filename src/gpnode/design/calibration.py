@@ -8,12 +8,12 @@ software, cannot be trusted with this model and this amount of data.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from jax.scipy.special import gammaincc
+from scipy.special import gammaincc, ndtri
 
 from gpnode.data.observations import Observations
 from gpnode.design.simulation import Simulation, simulate, with_units_of
@@ -40,12 +40,13 @@ class Score(NamedTuple):
     """How one simulation compares with its fit.
 
     ``inside`` (times, states) is 1 where the truth lies within the forecast's band, 0 where not, NaN where there is
-    none.
+    none. ``acting`` has for each candidate term the probability that it acts: given the data, and given the truth.
     """
 
     ranks: dict[str, int]
     inside: np.ndarray
     fewest_effective: float
+    acting: dict[str, tuple[float, float]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,8 @@ class Calibration:
     ``ranks`` maps each number's name to ranks (fits,) from 0 to ``THINNED``; ``inside`` (fits, times, states) is 1
     where a true state lay within the 90 % band at ``times``, 0 where not, NaN where the path had ended; ``dropped``
     counts draws from the prior that could not be solved, ``errors`` are those of fits that failed, ``slow`` counts fits
-    with fewer effective draws than ranks need.
+    with fewer effective draws than ranks need. ``acting`` maps each candidate term to (fits, 2): the probability with
+    which a fit says that it acts, and 1 where it does.
     """
 
     ranks: dict[str, np.ndarray]
@@ -65,6 +67,7 @@ class Calibration:
     dropped: int
     errors: tuple[str, ...]
     slow: int
+    acting: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def fits(self) -> int:
@@ -98,6 +101,28 @@ class Calibration:
         """Part of true states, over fits and times, inside the 90 % bands of forecasts."""
         return {s: float(np.nanmean(self.inside[:, :, d])) for d, s in enumerate(self.states)}
 
+    def acting_scores(self) -> dict[str, tuple[float, float]]:
+        """For each term two standard normal scores, if probabilities that it acts are right.
+
+        The first is too large if it acts more often than said, the second if it acts more often where that is said to
+        be likely than said, and less often elsewhere: probabilities too near one half.
+        """
+        scores = {}
+        for term, (said, acts) in ((term, both.T) for term, both in self.acting.items()):
+            variance = np.maximum(said * (1.0 - said), 1e-12)
+            centred = said - (said * variance).sum() / variance.sum()
+            weights = np.stack([np.ones_like(said), centred])
+            both = (weights * (acts - said)).sum(axis=1) / np.sqrt((weights**2 * variance).sum(axis=1) + 1e-12)
+            scores[term] = float(both[0]), float(both[1])
+        return scores
+
+    @property
+    def off_terms(self) -> list[str]:
+        """Terms that act more or less often than fits say, allowing for how many are looked at (Bonferroni)."""
+        scores = self.acting_scores()
+        limit = float(ndtri(1.0 - 0.5 * _SIGNIFICANT / max(2 * len(scores), 1)))
+        return [term for term, both in scores.items() if max(map(abs, both)) > limit]
+
     @property
     def uneven(self) -> list[str]:
         """Numbers whose ranks are not uniform, allowing for how many are looked at (Bonferroni)."""
@@ -113,7 +138,8 @@ class Calibration:
     @property
     def calibrated(self) -> bool:
         few_failed = len(self.errors) <= _MOST_FAILED * (self.fits + len(self.errors))
-        return few_failed and not self.uneven and not self.off_bands and self.slow <= _MOST_SLOW * self.fits
+        even = not (self.uneven or self.off_bands or self.off_terms)
+        return few_failed and even and self.slow <= _MOST_SLOW * self.fits
 
     def _lines(self) -> Iterator[str]:
         yield (
@@ -129,6 +155,13 @@ class Calibration:
         )
         bands = ", ".join(f"{s} {c:.1%}" for s, c in self.band_coverage().items())
         yield f"  {'BAD ' if self.off_bands else 'ok  '} 90 % bands of forecasts hold the truth: {bands}"
+        if self.acting:
+            off = f"wrong for {', '.join(self.off_terms)}" if self.off_terms else "right"
+            largest = max(abs(score) for both in self.acting_scores().values() for score in both)
+            yield (
+                f"  {'BAD ' if self.off_terms else 'ok  '} probabilities that terms act: {off}; "
+                f"off by {largest:.1f} standard errors at most, of {2 * len(self.acting)} numbers"
+            )
         failed = len(self.errors)
         yield f"  {'ok  ' if failed <= _MOST_FAILED * (self.fits + failed) else 'BAD '} {failed} fits failed" + (
             f" ({self.errors[0]:.100})" if failed else ""
@@ -242,7 +275,17 @@ def compare_simulations(
         dropped=dropped,
         errors=errors,
         slow=sum(s.fewest_effective < THINNED for s in scores),
+        acting=_acting(scores, np.random.default_rng(seed)),
     )
+
+
+def _acting(scores: Sequence[Score], rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """For each term (fits, 2) what fits said, and whether it acts, which the true coefficient tells up to chance."""
+    found = {}
+    for term in scores[0].acting:
+        said, given_truth = np.array([s.acting[term] for s in scores]).T
+        found[term] = np.stack([said, rng.random(len(scores)) < given_truth], axis=1)
+    return found
 
 
 def _score(posterior: Posterior, context: Any) -> Score:
@@ -259,7 +302,20 @@ def _score(posterior: Posterior, context: Any) -> Score:
         assert posterior.problem is not None
         at_truth, _ = log_density(posterior.problem, simulation.unconstrained)
         ranks[_DENSITY] = _rank(posterior.stats["log_density"].to_numpy(), at_truth)
-    return Score(ranks, _inside(posterior, simulation, times), float(fewest))
+    return Score(ranks, _inside(posterior, simulation, times), float(fewest), _acting_terms(posterior, simulation))
+
+
+def _acting_terms(posterior: Posterior, simulation: Simulation) -> dict[str, tuple[float, float]]:
+    """Of each candidate term, the probability that it acts: given the data, and given the truth."""
+    assert posterior.problem is not None
+    found = {}
+    for state, right in posterior.problem.dynamics.right_sides().items():
+        for term in right.candidates:
+            if term.free and term.acting is not None:
+                draws: Any = posterior.draws[term.acting].transpose("chain", "draw", ...).to_numpy()
+                given_truth = float(simulation.truth[term.acting][term.index])
+                found[f"{term.name} in d{state}/dt"] = float(draws[(..., *term.index)].mean()), given_truth
+    return found
 
 
 def _inside(posterior: Posterior, simulation: Simulation, times: np.ndarray) -> np.ndarray:

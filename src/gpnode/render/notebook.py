@@ -95,8 +95,8 @@ def equations(equations: Equations) -> str:
     """The typeset equations, then tables of parameters and of terms."""
     tables: list[tuple[list[str], list[list[str]]]] = []
     if equations.parameters:
-        rows = [[name, format_number(mean), format_interval(*ends)] for name, mean, *ends in equations.parameters]
-        tables.append((["parameter", "mean", "95 % interval"], rows))
+        rows = [[p.name, format_number(p.value), format_interval(p.low, p.high)] for p in equations.parameters]
+        tables.append((["parameter", "value", "95 % interval"], rows))
     for e in equations.equations:
         if e.terms:
             rows = [

@@ -153,6 +153,10 @@ class Posterior:
 
     def equations(self) -> Equations:
         """The equations of motion in the user's units."""
+        return self._equations
+
+    @cached_property
+    def _equations(self) -> Equations:
         from gpnode.results.equations.reading import equations
 
         return equations(self)

@@ -71,3 +71,13 @@ def test_data_that_hardly_move_explain_nothing():
     assert found.ode < 0.5
     assert "x explained" in failed
     assert not verdict.recommended
+
+
+def test_equations_that_stand_for_no_draw_are_told():
+    """Numbers three times too large in the equations as written, and right ones in the draws."""
+    data = gn.Observations({"x": (TIMES, PATH + 0.1 * NORMAL)})
+    fitted = gn.fit(BARE, data, method=gn.Laplace(draws=300), progress=False)
+    assert {c.name for c in fitted.diagnose().failed if c.half == "model"} == set()
+    wrong = {name: 3.0 * value for name, value in fitted.equations().representative.values.items()}
+    fitted.equations().representative.values.update(wrong)
+    assert "x as written" in {c.name for c in fitted.diagnose().failed}

@@ -14,9 +14,14 @@ from support.draws import visits
 
 
 def with_draws(posterior, values, **stats):
-    """The posterior with r replaced, and sampler statistics overwritten."""
+    """The posterior with r replaced, all else independent, and sampler statistics overwritten."""
     chains, draws = values.shape
-    table = xr.Dataset({"r": (("chain", "draw"), values)}, coords={"chain": range(chains), "draw": range(draws)})
+    rng = np.random.default_rng(3)
+    others = {str(name): rng.normal(size=values.shape) for name in posterior.draws.data_vars}
+    table = xr.Dataset(
+        {name: (("chain", "draw"), v) for name, v in (others | {"r": values}).items()},
+        coords={"chain": range(chains), "draw": range(draws)},
+    )
     base = {
         "diverging": np.zeros(values.shape, bool),
         "tree_depth": np.full(values.shape, 3),

@@ -227,8 +227,10 @@ class BoundDictionary(BoundDynamics):
         acting = f"{self.name}.acting" if self.block.tells_acting else None
 
         def candidate(i: int, k: int) -> CandidateTerm:
-            is_free, scale = (i, k) in self.free, float(unit[i, k])
-            return CandidateTerm(self.terms[k].name, formulas[k], self.name, (i, k), scale, is_free, acting)
+            position = self.free.index((i, k)) if (i, k) in self.free else None
+            return CandidateTerm(
+                self.terms[k].name, formulas[k], self.name, (i, k), float(unit[i, k]), position, acting
+            )
 
         return {
             state: RightSide(

@@ -15,8 +15,9 @@ class CandidateTerm:
     """A term that may act or not; which ones do is the form of an equation.
 
     Its coefficient is the entry ``index`` of the reported array ``array``; ``unit`` is what one unit of the scaled
-    coefficient is in the user's units. A term that is not ``free`` has a fixed coefficient. The entry ``index`` of the
-    reported array ``acting``, if there is one, is the probability that the term acts, draw by draw.
+    coefficient is in the user's units. A term that is not ``free`` has a fixed coefficient; of others ``position``
+    is the place of its coefficient in the parameter ``array`` as it is sampled. The entry ``index`` of the reported
+    array ``acting``, if there is one, is the probability that the term acts, draw by draw.
     """
 
     name: str
@@ -24,8 +25,13 @@ class CandidateTerm:
     array: str
     index: tuple[int, ...]
     unit: float
-    free: bool
+    position: int | None
     acting: str | None = None
+
+    @property
+    def free(self) -> bool:
+        """Whether the coefficient is inferred."""
+        return self.position is not None
 
 
 @dataclass(frozen=True)

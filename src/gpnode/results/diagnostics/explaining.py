@@ -2,8 +2,8 @@
 
 Chains can agree perfectly on equations that explain nothing, because a Gaussian process or the noise takes their place.
 What is looked at, for each measured variable: how its variation divides between equations, process and noise; whether
-what the equations leave over is independent from one measurement to the next; and whether measurements that are left
-out one at a time fall where the others predict them.
+the equations as they are written explain as much; whether what the equations leave over is independent from one
+measurement to the next; and whether measurements that are left out one at a time fall where the others predict them.
 """
 
 from __future__ import annotations
@@ -21,14 +21,18 @@ from gpnode._config import computing
 from gpnode.inference.checks import Check
 from gpnode.inference.sampled import pick_evenly
 from gpnode.inference.stopping.statistics import smooth_weights
+from gpnode.model.priors.parameters import Values
 from gpnode.problem.density import Problem
 from gpnode.results.posterior import Posterior
+from gpnode.solvers import Status
 
 _JUDGED_DRAWS = 200
 LEAST_EXPLAINED = 0.5
 """Part of a variable's variation that the equations must explain."""
 ABSORBED = 0.1
 """With more of a variable's variation than this in the Gaussian process, the equations are not the whole story."""
+LOST = 0.1
+"""Part of a variable's variation that draws explain and equations as written may miss."""
 CORRELATED, SIGNIFICANT_CORRELATION = 0.3, 3.0
 """Of neighbouring residuals: how large, and how many standard errors from zero."""
 SIGNIFICANT_MISFIT = 1e-3
@@ -40,7 +44,8 @@ class Adequacy:
     """Of one measured variable: how well equations, process and noise account for it.
 
     ``ode``, ``process`` and ``noise`` are parts of its variation, medians over draws; a path that misses the data has
-    a negative ``ode``. ``times`` (n,) and ``residuals`` (n,) are those of the equations alone in units of the noise,
+    a negative ``ode``. ``written`` is the part that the equations as written explain, minus infinity if they cannot be
+    solved. ``times`` (n,) and ``residuals`` (n,) are those of the equations alone in units of the noise,
     averaged over draws, experiment after experiment; ``autocorrelation`` is that of neighbours among them. ``pit``
     (n,) tells where each measurement falls in its prediction from all others: uniform on [0, 1] if all is well.
     """
@@ -49,6 +54,7 @@ class Adequacy:
     ode: float
     process: float
     noise: float
+    written: float
     times: np.ndarray
     residuals: np.ndarray
     autocorrelation: float
@@ -76,10 +82,11 @@ def adequacy(posterior: Posterior) -> dict[str, Adequacy]:
     if not len(chosen):
         return {}
     parts = [_Parts(*map(np.asarray, part)) for part in _compare(problem, jnp.asarray(chosen))]
+    missed = np.asarray(_missed(problem, posterior.equations().representative.values))
     return {
         observable.variable: _judge(
             observable.variable,
-            [(b.gp_times, p) for b, p in zip(problem.measured, parts, strict=True) if b.observable == c],
+            [(b.gp_times, p, m) for b, p, m in zip(problem.measured, parts, missed, strict=True) if b.observable == c],
             problem,
         )
         for c, observable in enumerate(problem.observables)
@@ -118,19 +125,30 @@ def _compare(problem: Problem, draws: Array) -> list[tuple[Array, Array, Array, 
     return jax.lax.map(one, draws)
 
 
-def _judge(variable: str, blocks: list[tuple[Array, _Parts]], problem: Problem) -> Adequacy:
-    total, missed, left = np.sum([part.sums for _, part in blocks], axis=0).T
+@eqx.filter_jit
+def _missed(problem: Problem, values: Values) -> Array:
+    """Sums of squares of each block (blocks,) about the path of these values; infinite if there is none."""
+    residuals, status = problem.residuals(problem.solve(values))
+    sums = jnp.stack([residual @ residual for residual in residuals])
+    return jnp.where((status == Status.OK) & jnp.isfinite(sums), sums, jnp.inf)
+
+
+def _judge(variable: str, blocks: list[tuple[Array, _Parts, float]], problem: Problem) -> Adequacy:
+    """From times, what was found of the draws, and the sum of squares about the path as written, of each block."""
+    total, missed, left = np.sum([part.sums for _, part, _ in blocks], axis=0).T
+    written = 1.0 - sum(sums for _, _, sums in blocks) / total[0]
     ode, process, noise = np.median(np.stack([total - missed, missed - left, left]) / total, axis=1)
-    residuals = [part.residuals.mean(axis=0) for _, part in blocks]
+    residuals = [part.residuals.mean(axis=0) for _, part, _ in blocks]
     products = sum(float(r[:-1] @ r[1:]) for r in residuals)
     squares = sum(float(r @ r) for r in residuals)
-    pit = np.concatenate([_leave_one_out_pit(part) for _, part in blocks])
-    times = np.concatenate([np.asarray(problem.scaling.user_time_of_process(t)) for t, _ in blocks])
+    pit = np.concatenate([_leave_one_out_pit(part) for _, part, _ in blocks])
+    times = np.concatenate([np.asarray(problem.scaling.user_time_of_process(t)) for t, _, _ in blocks])
     return Adequacy(
         variable,
         float(ode),
         float(process),
         float(noise),
+        float(written),
         times,
         np.concatenate(residuals),
         products / squares if squares else 0.0,
@@ -149,7 +167,12 @@ def adequacy_checks(posterior: Posterior) -> list[Check]:
     """The model half of a verdict."""
     checks = []
     for variable, found in adequacy(posterior).items():
-        checks += [_explained(variable, found), _independent(variable, found), _predicted(variable, found)]
+        checks += [
+            _explained(variable, found),
+            _as_written(variable, found),
+            _independent(variable, found),
+            _predicted(variable, found),
+        ]
     return checks
 
 
@@ -173,6 +196,19 @@ def _explained(variable: str, found: Adequacy) -> Check:
         else "The data hardly move beyond their noise: measure where the system changes, or more precisely.",
         half="model",
         reason=reason,
+    )
+
+
+def _as_written(variable: str, found: Adequacy) -> Check:
+    explained = "cannot be solved" if np.isinf(found.written) else f"explain {found.written:.0%} of its variation"
+    return Check(
+        f"{variable} as written",
+        found.written >= LEAST_EXPLAINED and found.ode - found.written <= LOST,
+        f"the equations as written {explained}; limits {LEAST_EXPLAINED:.0%} at least, and {LOST:.0%} less than draws",
+        "Use forecasts, which follow all draws, rather than one set of equations; the most probable forms say how many "
+        "others there are.",
+        half="model",
+        reason=f"no single set of equations stands for the draws of {variable}",
     )
 
 

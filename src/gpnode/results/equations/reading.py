@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gpnode.errors import ModelError
 from gpnode.model.dynamics.writing import CandidateTerm, RightSide
-from gpnode.results.equations.written import Equation, Equations, Form, System, TermEstimate
+from gpnode.results.equations.alternatives import find_alternatives
+from gpnode.results.equations.forms import Form, System
+from gpnode.results.equations.representing import represent
+from gpnode.results.equations.written import Equation, Equations, ParameterEstimate, TermEstimate
 from gpnode.results.posterior import Posterior
 
 ACTIVE_SIZE = 0.15
@@ -34,23 +38,58 @@ def equations(posterior: Posterior) -> Equations:
     systems = _systems(states, right_sides, active)
     told = any(term.acting for state in states for term in right_sides[state].candidates)
     best = systems[0] if told and systems else None
-    written = [_equation(state, right_sides[state], active[state], posterior, best) for state in states]
-    parameters = tuple(_interval(name, posterior.draws[name]) for name in dynamics.estimates)
-    return Equations(tuple(written), parameters, systems[:_MOST_FORMS] if told else ())
+    estimates = {state: _estimates(state, right_sides[state], active[state], posterior, best) for state in states}
+    kept = np.arange(posterior.num_draws) if best is None else best.draws
+    likely = {state: {t.term for t in terms if t.likely} for state, terms in estimates.items()}
+    stands = represent(posterior, kept, _written(right_sides, likely))
+    reported = dynamics.report(stands.values)
+    written = [
+        Equation(
+            state,
+            tuple(
+                replace(estimate, value=float(reported[term.array][term.index]))
+                for term, estimate in zip(right_sides[state].candidates, estimates[state], strict=True)
+            ),
+            _forms(right_sides[state].candidates, active[state]),
+            right_sides[state].known,
+        )
+        for state in states
+    ]
+    parameters = []
+    for name in dynamics.estimates:
+        draws = _entry(posterior, name, ())
+        _, low, high = _interval(draws[kept])
+        parameters.append(ParameterEstimate(name, float(reported[name]), low, high, float(draws.mean())))
+    shown = systems[:_MOST_FORMS] if told else ()
+    numbers = [represent(posterior, system.draws, _written(right_sides, system.terms)).values for system in shown[1:]]
+    alternatives = find_alternatives(posterior.problem, shown, [stands.values, *numbers]) if told else None
+    return Equations(tuple(written), tuple(parameters), shown, stands, alternatives)
 
 
-def _equation(state: str, right: RightSide, active: np.ndarray, posterior: Posterior, best: System | None) -> Equation:
-    """With estimates from all draws, or from those of the ``best`` form."""
+def _estimates(
+    state: str, right: RightSide, active: np.ndarray, posterior: Posterior, best: System | None
+) -> list[TermEstimate]:
+    """From all draws, or from those of the ``best`` form."""
     kept = slice(None) if best is None else best.draws
     terms = []
     for k, term in enumerate(right.candidates):
         coef = _entry(posterior, term.array, term.index)
         is_written = None if best is None else (not term.free or term.name in best.terms[state])
-        _, mean, low, high = _interval(term.name, coef[kept] if is_written else coef)
+        mean, low, high = _interval(coef[kept] if is_written else coef)
         probability = _probability(term, active[:, k], posterior)
-        overall = None if best is None else float(coef.mean())
-        terms.append(TermEstimate(term.name, mean, low, high, probability, term.formula, is_written, overall))
-    return Equation(state, tuple(terms), _forms(right.candidates, active), right.known)
+        overall = float(coef.mean())
+        terms.append(TermEstimate(term.name, mean, low, high, probability, term.formula, mean, overall, is_written))
+    return terms
+
+
+def _written(right_sides: dict[str, RightSide], terms: Mapping[str, Collection[str]]) -> dict[str, np.ndarray]:
+    """1 for coefficients of these ``terms`` of each state, 0 for others, by array and in the order of sampling."""
+    flags: dict[str, dict[int, float]] = {}
+    for state, right in right_sides.items():
+        for term in right.candidates:
+            if term.position is not None:
+                flags.setdefault(term.array, {})[term.position] = float(term.name in terms[state])
+    return {array: np.array([by_position[i] for i in sorted(by_position)]) for array, by_position in flags.items()}
 
 
 def _probability(term: CandidateTerm, active: np.ndarray, posterior: Posterior) -> float | None:
@@ -109,6 +148,7 @@ def _systems(
     return tuple(systems)
 
 
-def _interval(name: str, draws: Any) -> tuple[str, float, float, float]:
+def _interval(draws: np.ndarray) -> tuple[float, float, float]:
+    """Mean, and both ends of the 95 % interval."""
     low, high = np.quantile(draws, [0.025, 0.975])
-    return name, float(draws.mean()), float(low), float(high)
+    return float(draws.mean()), float(low), float(high)

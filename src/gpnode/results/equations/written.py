@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import keyword
 import re
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import sympy
 from sympy.printing.numpy import NumPyPrinter
 
 from gpnode.errors import ModelError
+from gpnode.results.equations.alternatives import Alternatives
+from gpnode.results.equations.forms import Form, System
+from gpnode.results.equations.representing import Representative
 from gpnode.tracing.formulas import round_numbers
 
 LIKELY = 0.5
@@ -23,8 +27,8 @@ LIKELY = 0.5
 class TermEstimate:
     """One term of one equation, in the user's units. ``probability`` is None for fixed coefficients.
 
-    Where equations are written in one form, estimates are given that form if it has the term, and ``overall`` is the
-    mean over all draws.
+    ``value`` is what the term is written with, ``overall`` the mean over all draws. Where equations are written in one
+    form, the other estimates are given that form if it has the term.
     """
 
     term: str
@@ -33,8 +37,9 @@ class TermEstimate:
     high: float
     probability: float | None
     expression: sympy.Expr
+    value: float
+    overall: float
     is_written: bool | None = None
-    overall: float | None = None
 
     @property
     def likely(self) -> bool:
@@ -44,21 +49,14 @@ class TermEstimate:
         return self.probability is None or self.probability >= LIKELY
 
 
-@dataclass(frozen=True)
-class Form:
-    """A set of active terms, and the probability that just these are active."""
+class ParameterEstimate(NamedTuple):
+    """A parameter of a known form: what it is written with, its 95 % interval, and its mean over all draws."""
 
-    terms: tuple[str, ...]
-    probability: float
-
-
-@dataclass(frozen=True, eq=False)
-class System:
-    """A form of all equations together: acting ``terms`` by state, its probability, and the ``draws`` that have it."""
-
-    terms: dict[str, tuple[str, ...]]
-    probability: float
-    draws: np.ndarray
+    name: str
+    value: float
+    low: float
+    high: float
+    overall: float
 
 
 @dataclass(frozen=True)
@@ -74,28 +72,38 @@ class Equation:
     known: sympy.Expr | None
 
     def expression(self, all_terms: bool = False) -> sympy.Expr:
-        """Right-hand side with mean coefficients: of likely terms, or of all terms over all draws."""
+        """Right-hand side as written, of likely terms; or all terms, with means over all draws."""
         total = sympy.Integer(0) if self.known is None else self.known
         for t in self.terms:
             if all_terms or t.likely:
-                mean = t.overall if all_terms and t.overall is not None else t.mean
-                total += sympy.Float(mean) * t.expression
+                total += sympy.Float(t.overall if all_terms else t.value) * t.expression
         return total
 
 
 @dataclass(frozen=True)
 class Equations:
-    """All equations, and the parameters of known forms as (name, mean, low, high).
+    """All equations, and the parameters of known forms.
 
     ``systems`` are the most probable forms of all equations together, where the prior tells which terms act.
+    ``representative`` has the numbers that the equations are written with: means, or those of one draw.
+    ``alternatives`` are forms that the data cannot tell from the most probable one.
     """
 
     equations: tuple[Equation, ...]
-    parameters: tuple[tuple[str, float, float, float], ...]
-    systems: tuple[System, ...] = ()
+    parameters: tuple[ParameterEstimate, ...]
+    systems: tuple[System, ...]
+    representative: Representative
+    alternatives: Alternatives | None = None
+
+    @property
+    def caption(self) -> str:
+        """What the numbers are."""
+        if self.representative.is_mean:
+            return "mean, with 95 % intervals"
+        return "written with the most likely draw, because means of draws miss the data; below means and 95 % intervals"
 
     def __str__(self) -> str:
-        lines = ["Equations of motion (mean, with 95 % intervals):", ""]
+        lines = [f"Equations of motion ({self.caption}):", ""]
         for equation in self.equations:
             lines += _equation_lines(equation)
         if self.systems and len(self.equations) > 1:
@@ -104,10 +112,12 @@ class Equations:
                 forms = "; ".join(f"d{state}/dt: {' + '.join(t) or 'none'}" for state, t in system.terms.items())
                 lines.append(f"  {system.probability:6.1%}  {forms}")
             lines.append("")
+        if self.alternatives is not None:
+            lines += [*textwrap.wrap(str(self.alternatives), 100), ""]
         if self.parameters:
             lines.append("with")
             width = max(len(name) for name, *_ in self.parameters)
-            lines += [f"  {name:<{width}} = {m:.4g}  [{a:.4g}, {b:.4g}]" for name, m, a, b in self.parameters]
+            lines += [f"  {name:<{width}} = {m:.4g}  [{a:.4g}, {b:.4g}]" for name, m, a, b, _ in self.parameters]
         return "\n".join(lines).rstrip()
 
     def _repr_html_(self) -> str:
@@ -116,26 +126,26 @@ class Equations:
         return notebook.equations(self)
 
     def expressions(self, all_terms: bool = False) -> dict[str, sympy.Expr]:
-        """Right-hand sides by state, with mean coefficients; parameters of known forms stay symbols."""
+        """Right-hand sides by state; parameters of known forms stay symbols."""
         return {e.state: e.expression(all_terms) for e in self.equations}
 
     def latex(self) -> str:
-        """An ``aligned`` block: likely terms with mean coefficients, then the parameters of known forms."""
+        """An ``aligned`` block: likely terms, then the parameters of known forms."""
         lines = []
         for state, right in self.expressions().items():
             left = rf"\frac{{d {sympy.latex(sympy.Symbol(state))}}}{{dt}}"
             lines.append(f"{left} &= {sympy.latex(round_numbers(right))}")
-        for name, mean, low, high in self.parameters:
-            lines.append(f"{sympy.latex(sympy.Symbol(name))} &= {mean:.4g} \\; [{low:.4g}, {high:.4g}]")
+        for name, value, low, high, _ in self.parameters:
+            lines.append(f"{sympy.latex(sympy.Symbol(name))} &= {value:.4g} \\; [{low:.4g}, {high:.4g}]")
         body = " \\\\\n".join(lines)
         return f"\\begin{{aligned}}\n{body}\n\\end{{aligned}}"
 
     def function(self, all_terms: bool = False) -> Callable[[float, Any], np.ndarray]:
-        """``f(t, x) -> dx/dt`` on numpy arrays (states,), with every number at its posterior mean.
+        """``f(t, x) -> dx/dt`` on numpy arrays (states,), with the numbers of the equations as written.
 
         Ready for ``scipy.integrate.solve_ivp``.
         """
-        values = {sympy.Symbol(name): mean for name, mean, _, _ in self.parameters}
+        values = {sympy.Symbol(p.name): p.overall if all_terms else p.value for p in self.parameters}
         t, states = sympy.Symbol("t"), [sympy.Symbol(e.state) for e in self.equations]
         right = [e.subs(values) for e in self.expressions(all_terms).values()]
         self._refuse_unwritten(right, {t, *states})
@@ -152,12 +162,16 @@ class Equations:
         needed = sorted(printer.module_imports.get("numpy", ()))
         names = ", ".join(_identifier(e.state) for e in self.equations)
         lines = [
-            f'"""Equations of motion of {", ".join(e.state for e in self.equations)}, at posterior means."""',
+            f'"""Equations of motion of {", ".join(e.state for e in self.equations)}, as they were found."""',
             "",
             "import numpy as np",
             *([f"from numpy import {', '.join(needed)}"] if needed else []),
             "",
-            *[f"{_identifier(n)} = {m!r}  # 95 % interval [{a:.4g}, {b:.4g}]" for n, m, a, b in self.parameters],
+            *[
+                f"{_identifier(p.name)} = {p.overall if all_terms else p.value!r}  # 95 % interval "
+                f"[{p.low:.4g}, {p.high:.4g}]"
+                for p in self.parameters
+            ],
             "",
             "",
             "def slopes(t, x):",
@@ -183,7 +197,7 @@ class Equations:
 
 
 def _equation_lines(equation: Equation) -> list[str]:
-    pieces = [f"{'-' if t.mean < 0 else '+'} {abs(t.mean):.4g} {_times(t.term)}" for t in equation.terms if t.likely]
+    pieces = [f"{'-' if t.value < 0 else '+'} {abs(t.value):.4g} {_times(t.term)}" for t in equation.terms if t.likely]
     known = [] if equation.known is None else [f"+ {equation.known}"]
     right = " ".join(known + pieces).removeprefix("+ ") or "0"
     lines = [f"  d{equation.state}/dt = {right}"]
