@@ -8,8 +8,9 @@ DOCS_READY := $(VENV)/.docs-ready-$(SERIES)
 # The JAX of newer Pythons ends the process over a flag it knows no more.
 EMITTERS := $(if $(filter 3.11,$(SERIES)),--xla_cpu_use_fusion_emitters=false)
 
-# Newer Pythons tell which lines run at next to no cost; on 3.11 that takes a third of the time of the tests.
-CORE := $(if $(filter 3.11,$(SERIES)),,COVERAGE_CORE=sysmon)
+# Newer Pythons tell which lines run at next to no cost; on 3.11 tests take half as long again, so that there one asks
+# for it: make test COVERAGE="--cov=gpnode".
+COVERAGE := $(if $(filter 3.11,$(SERIES)),,--cov=gpnode --cov-report=term:skip-covered)
 
 # Types are checked against the stubs of one set of libraries: those of newer ones differ from release to release.
 TYPES := $(if $(filter 3.11,$(SERIES)),$(BIN)/mypy)
@@ -20,15 +21,16 @@ TYPES := $(if $(filter 3.11,$(SERIES)),$(BIN)/mypy)
 demo: $(READY)
 	$(BIN)/python -m gpnode.studies.demo -o demo-output
 
-# Most of the time goes into compiling, which two processes do side by side, and XLA without optimising. Coverage does
-# not see code compiled by XLA and numba.
+# Most of the time goes into compiling, which two processes do side by side, XLA without optimising and numba with
+# little of it. Coverage does not see code compiled by either.
 test: $(READY)
 	$(MAKE) --no-print-directory -j 2 lint fast-tests
 
 fast-tests: $(READY)
-	$(CORE) XLA_FLAGS="--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true \
+	COVERAGE_CORE=$(if $(filter 3.11,$(SERIES)),ctrace,sysmon) NUMBA_OPT=1 NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba \
+	XLA_FLAGS="--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true \
 	$(EMITTERS) --xla_cpu_parallel_codegen_split_count=1" \
-	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 30 --cov=gpnode --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 30 $(COVERAGE)
 
 test-slow: $(DOCS_READY)
 	$(BIN)/python -m pytest -m slow

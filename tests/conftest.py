@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from filelock import FileLock
 
 import gpnode as gn
+from gpnode.inference.samplers.base import Method
 from gpnode.model.observation import kernels
 from support import SHARED
 from support.growth import MODEL, SETTINGS
@@ -62,17 +65,36 @@ def positive_data() -> gn.Observations:
 
 
 @pytest.fixture(scope="session")
-def posterior(positive_data) -> gn.Posterior:
-    """Logistic growth, by chains too short to have converged."""
-    return gn.fit(MODEL, positive_data, method=SETTINGS, progress=False)
+def fit_once(tmp_path_factory) -> Callable[[str, gn.Model, gn.Observations, Method], gn.Posterior]:
+    """Fits by name that all processes of a run of tests share: the first to ask makes one, others read it."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+
+    def fit(name: str, model: gn.Model, data: gn.Observations, method: Method) -> gn.Posterior:
+        file = folder / f"{name}.nc"
+        with FileLock(file.with_suffix(".lock")):
+            if file.exists():
+                return gn.Posterior.load(file, model)
+            fitted = gn.fit(model, data, method=method, progress=False)
+            fitted.save(file)
+            return fitted
+
+    return fit
 
 
 @pytest.fixture(scope="session")
-def sparse(decay_data) -> gn.Posterior:
+def posterior(positive_data, fit_once) -> gn.Posterior:
+    """Logistic growth, by chains too short to have converged."""
+    return fit_once("posterior", MODEL, positive_data, SETTINGS)
+
+
+@pytest.fixture(scope="session")
+def sparse(decay_data, fit_once) -> gn.Posterior:
     """A dictionary with a fixed and a forbidden term."""
     dynamics = gn.Dictionary(["x", "y"], gn.polynomial(1), fixed={("x", "x"): -0.2}, forbidden=[("y", "1")])
     model = gn.Model(dynamics, initial={"y": 0.0}, kernel=None)
-    return gn.fit(model, decay_data, method=gn.Laplace(draws=300), progress=False)
+    return fit_once("sparse", model, decay_data, gn.Laplace(draws=300))
 
 
 @pytest.fixture(scope="session")
@@ -101,7 +123,7 @@ def linear():
 
 
 @pytest.fixture(scope="session")
-def gray_box(decay_data):
+def gray_box(decay_data, fit_once) -> gn.Posterior:
     """A dictionary and a known part together, with a term of the user's own."""
     library = gn.polynomial(1, constant=False) + gn.term("x/(1+x^2)", lambda x: x.x / (1.0 + x.x**2))
     model = gn.Model(
@@ -112,4 +134,4 @@ def gray_box(decay_data):
         initial={"y": 0.0},
         kernel=None,
     )
-    return gn.fit(model, decay_data, method=gn.Laplace(draws=400), progress=False)
+    return fit_once("gray_box", model, decay_data, gn.Laplace(draws=400))

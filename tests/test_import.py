@@ -30,6 +30,7 @@ assert "arviz" not in sys.modules
 """
 
 
+@pytest.mark.slow
 def test_a_fit_keeps_its_code_in_its_own_directory_and_leaves_no_trace(tmp_path):
     environment = {**os.environ, "GPNODE_CACHE": str(tmp_path)}
     environment.pop("JAX_COMPILATION_CACHE_DIR", None)

@@ -43,6 +43,7 @@ def test_fingerprints_tell_priors_and_tables_apart(positive_data):
     assert marks == [fingerprint(m, positive_data) for m in models]
 
 
+@pytest.mark.slow
 def test_fingerprints_are_the_same_in_every_process():
     script = (
         "import gpnode as gn\n"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gpnode as gn
-from gpnode.solvers import SOLVERS, NativeStiff, Status, Stiff, solve_with_gradient
+from gpnode.solvers import SOLVERS, Adaptive, NativeStiff, Status, Stiff, solve_with_gradient
 from support.densities import check, points, rotation_model, rotation_reference, tight
 from support.oscillator import TIMES, exact, oscillator
 
@@ -48,9 +48,14 @@ def broken(t, x, p):
     return jnp.sqrt(p["w"] - 10.0) * x
 
 
-# Every solver with its forward sweep, and with its reverse sweep if it has one.
+# Every solver with its forward sweep, and with its reverse sweep if it has one, which takes diffrax long to compile.
 SWEEPS = [
-    pytest.param(kind(), limit, id=f"{kind.__name__}-{name}")
+    pytest.param(
+        kind(),
+        limit,
+        id=f"{kind.__name__}-{name}",
+        marks=[pytest.mark.slow] if (kind, name) == (Adaptive, "reverse") else [],
+    )
     for kind in SOLVERS.values()
     for name, limit in (("forward", 100), ("reverse", 0))
     if name == "forward" or kind().reverses

@@ -24,7 +24,9 @@ def test_sensitivities_and_adjoint_agree_on_a_grid_that_must_be_refined():
     assert np.allclose(pull_back(weights), jnp.einsum("tdp,td->p", jacobian, weights), rtol=1e-11, atol=1e-12)
 
 
-@pytest.mark.parametrize("solver", [Native(tolerance=1.0), Native(tolerance=1e-9), FixedGrid()])
+@pytest.mark.parametrize(
+    "solver", [Native(tolerance=1.0), Native(tolerance=1e-9), pytest.param(FixedGrid(), marks=pytest.mark.slow)]
+)
 def test_a_corrected_guess_leads_to_the_path(solver):
     """At the path nothing is corrected; near it, errors of the guess come back squared; derivatives are the path's."""
     path, jacobian = solver.solve_with_jacobian(pendulum, PARAMS, X0, TIMES, (1,))

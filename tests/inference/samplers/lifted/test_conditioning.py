@@ -51,7 +51,11 @@ def test_moves_are_pushed_along_the_gradient_of_excess_and_area():
 
 @pytest.mark.parametrize(
     ("with_path", "angle", "least", "most"),
-    [(True, 0.4, 0.95, 1.0), (True, 0.05, 0.95, 1.0), (False, 0.4, 0.0, 0.4)],
+    [
+        (True, 0.4, 0.95, 1.0),
+        pytest.param(True, 0.05, 0.95, 1.0, marks=pytest.mark.slow),
+        (False, 0.4, 0.0, 0.4),
+    ],
 )
 def test_moves_land_where_paths_run_apart(running_apart, with_path, angle, least, most):
     """With the path's states among the unknowns. Solving from the start alone does not get there."""

@@ -71,7 +71,9 @@ def grid_moments(residuals, excess):
     return means, np.sqrt((values - means[:, None]) ** 2 @ weights)
 
 
-@pytest.mark.parametrize(("residuals", "excess"), [(banana, no_excess), (wave, quartic)])
+@pytest.mark.parametrize(
+    ("residuals", "excess"), [(wave, quartic), pytest.param(banana, no_excess, marks=pytest.mark.slow)]
+)
 def test_moments_are_those_of_the_density(residuals, excess):
     draws, accept, landed = sample(surface_of(residuals, excess), angle=0.35, rotations=3)
     draws = np.asarray(draws)
