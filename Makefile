@@ -57,12 +57,12 @@ lint: $(READY)
 	$(TYPES)
 	$(BIN)/lint-imports
 
-# Byte code is made by all processors at once, which pip cannot do, and not of other projects' tests.
+# Byte code is made by all processors at once, which pip cannot do, and not of what few runs import.
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python$(SERIES) || rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	$(BIN)/python -m compileall -q -j 0 -x '/tests/' $(VENV)/lib
+	$(BIN)/python -m compileall -q -j 0 -x '/(tests|sklearn|mypy|fontTools|pip|pygments|dask|mkdocs)/' $(VENV)/lib
 	touch $@
 
 # Apart from the rest because the site's theme has fifteen thousand files.

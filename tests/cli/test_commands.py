@@ -23,6 +23,7 @@ def test_python_module_is_the_command():
     assert done.stdout.startswith("gpnode ")
 
 
+@pytest.mark.slow
 def test_every_example_in_the_help_runs(place, monkeypatch, capsys):
     monkeypatch.chdir(place)
     shutil.copytree("lynx-hare/fit", "lynx-hare/other")  # for compare

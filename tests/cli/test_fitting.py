@@ -32,6 +32,7 @@ def test_a_fit_leaves_everything_needed_behind(place):
     assert loaded.draws["alpha"].mean() == pytest.approx(0.55, abs=0.05)
 
 
+@pytest.mark.slow
 def test_a_stopped_fit_reports_goes_on_and_takes_more_draws(place, tmp_path, monkeypatch, capsys):
     file = tmp_path / "problem.toml"
     content = tomllib.loads((place / "lynx-hare" / "problem.toml").read_text())

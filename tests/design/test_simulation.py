@@ -12,6 +12,7 @@ from support.small_problems import decay_data, decay_model, linear_data, linear_
 TIMES = np.linspace(0.5, 6.0, 8)
 
 
+@pytest.mark.slow
 def test_worlds_have_the_moments_of_the_prior():
     data = linear_data()
     simulations, dropped = gn.simulate(linear_model(), data, 1500, seed=2, times=TIMES)

@@ -64,6 +64,7 @@ def test_fingerprints_are_the_same_in_every_process():
     assert len({run.stdout for run in runs}) == 1
 
 
+@pytest.mark.slow
 def test_a_model_with_a_stiff_solver_is_solved_in_native_code():
     t = np.linspace(0.0, 5.0, 12)
     model = gn.Model(

@@ -34,6 +34,7 @@ def test_linear_time_gives_the_dense_density(decay_data, kernel):
     assert np.allclose(linear[1], dense[1], rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_linear_time_is_taken_for_long_series_of_kernels_that_allow_it():
     """A dense covariance of this length would take 3 GB."""
     t = np.linspace(0.0, 10.0, 20_000)

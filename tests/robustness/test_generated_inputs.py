@@ -33,7 +33,7 @@ def test_an_error_that_is_not_ours_is_seen(tmp_path, monkeypatch):
 
 
 def test_generated_inputs_give_a_problem_or_a_clear_error(tmp_path):
-    for count, bind in ((150, False), (10, True)):
+    for count, bind in ((150, False), (4, True)):
         seen = read_many(count, 0, tmp_path, bind)
         assert seen.failures == []
         assert seen.count >= count

@@ -92,6 +92,7 @@ def test_it_forecasts(posterior):
     assert float(gn.forecast(posterior, [10.0]).mean().sel(state="x")[0]) == pytest.approx(32.0, abs=0.5)
 
 
+@pytest.mark.slow
 def test_it_adds_to_other_dynamics():
     dynamics = gn.Sum(steady=Drift(("x",), gn.Normal(0.0, 10.0)), rest=gn.Dictionary(["x"], gn.polynomial(1)))
     found = gn.fit(gn.Model(dynamics, kernel=None), DATA, method=gn.Laplace(draws=100), progress=False)

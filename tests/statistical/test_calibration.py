@@ -56,7 +56,7 @@ def small_dictionary() -> tuple[gn.Model, gn.Observations]:
 @pytest.mark.slow
 def test_a_known_form_with_a_latent_state_is_calibrated(tmp_path):
     """300 fits, so that the coverage of forecasts is known to two parts in a hundred."""
-    result = gn.calibrate(*latent_model(), fits=300, seed=1, progress=False, checkpoint=tmp_path)
+    result = gn.calibrate(*latent_model(), fits=300, method=gn.Lifted(), seed=1, progress=False, checkpoint=tmp_path)
     assert not result.uneven, str(result)
     assert result.calibrated, str(result)
     for state, part in result.band_coverage().items():
@@ -65,5 +65,7 @@ def test_a_known_form_with_a_latent_state_is_calibrated(tmp_path):
 
 @pytest.mark.slow
 def test_a_small_dictionary_is_calibrated(tmp_path):
-    result = gn.calibrate(*small_dictionary(), fits=300, seed=1, progress=False, checkpoint=tmp_path)
+    result = gn.calibrate(
+        *small_dictionary(), fits=300, method=gn.Lifted(), seed=1, progress=False, checkpoint=tmp_path
+    )
     assert result.calibrated, str(result)

@@ -77,6 +77,7 @@ def test_nuts_goes_on_with_the_same_bits_too(tmp_path):
     assert same(run(tmp_path, method=nuts), gn.fit(decay_model(), decay_data(), method=nuts, progress=False))
 
 
+@pytest.mark.slow
 def test_more_draws_are_those_of_a_longer_run(tmp_path, whole):
     short = gn.Lifted(warmup=30, draws=15, chains=2)
     first = run(tmp_path, method=short)
@@ -121,6 +122,7 @@ def drawn_so_far(folder):
     return partial.record.draws_made
 
 
+@pytest.mark.slow
 def test_a_run_with_inactive_chains_ends_with_the_same_bits(tmp_path, monkeypatch):
     monkeypatch.setattr("gpnode.inference.running.sessions.find_agreement", inactive_in_turn)
     open_ended = gn.Lifted(warmup=30, chains=2, stopping=Stopping(first_goal=10))

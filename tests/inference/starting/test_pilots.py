@@ -93,6 +93,7 @@ def test_chains_on_problems_of_their_own_run_side_by_side(decaying):
     assert not np.array_equal(side_by_side[0].trace.read()["draw"], side_by_side[1].trace.read()["draw"])
 
 
+@pytest.mark.slow
 def test_a_pinned_problem_has_another_prior_of_length_scales_alone(decaying):
     field, data = decaying
     problem = gn.bind(gn.paper_priors(gn.Model(field)), data)

@@ -56,6 +56,7 @@ def test_on_the_log_scale_noise_is_proportional_anyway():
         gn.bind(gn.Model(FIELD, transform=gn.Log(), noise=gn.CombinedNoise()), data())
 
 
+@pytest.mark.slow
 def test_multiplicative_noise_is_found_as_such():
     posterior = gn.fit(gn.Model(FIELD), data(noise=0.1), method=gn.Laplace(draws=500), progress=False)
     proportional = float(posterior.draws["x.noise_proportional"].median())

@@ -9,6 +9,7 @@ from gpnode.results.diagnostics.audit import widths_against_prior
 from support.linear import SD
 
 
+@pytest.mark.slow
 def test_numbers_the_data_say_nothing_about_are_named(linear):
     model = gn.Model(
         gn.KnownForm(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from jax.flatten_util import ravel_pytree
 
 import gpnode as gn
@@ -37,6 +38,7 @@ def test_steering_is_the_gradient_of_weighted_derivatives():
     assert np.allclose(found, wanted, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_problem_without_second_derivatives_does_not_steer():
     field = gn.KnownForm(["x"], lambda t, x, p: {"x": -p.rate * x.x}, {"rate": gn.Normal(0.0, 1.0)})
     data = gn.Observations({"x": (np.arange(6.0), np.linspace(0.2, 0.5, 6))})

@@ -33,14 +33,15 @@ class SpikeAndSlab(CoefficientPrior):
     spike_std
         Of coefficients of terms that do not act, in scaled units: far below what can be seen in data.
     slab_stds
-        Of coefficients of terms that act, each with the same weight.
+        Of coefficients of terms that act, each with the same weight. They reach far up: coefficients are scaled by the
+        largest values of all states, and those of a product are large where its factors never are at the same time.
     """
 
     name: ClassVar[str] = "spike-and-slab"
 
     expected_terms: float = 1.0
     spike_std: float = 0.01
-    slab_stds: tuple[float, ...] = eqx.field(static=True, default=(0.25, 0.5, 1.0, 2.0, 4.0))
+    slab_stds: tuple[float, ...] = eqx.field(static=True, default=(0.25, 1.0, 4.0, 16.0, 64.0))
 
     def bind(self, name: str, groups: tuple[int, ...], num_observations: int) -> Block:
         equations = sorted(set(groups))

@@ -31,6 +31,7 @@ def saturating() -> tuple[gn.Model, gn.Observations]:
     return model, gn.Observations({"y": (times, 1.0 + times)}, start=0.0)
 
 
+@pytest.mark.slow
 def test_moves_are_pushed_along_the_gradient_of_excess_and_area():
     problem = with_steps(gn.bind(*saturating()), np.full((1, 12), 4))
     hyper = problem.hyper_block.draw(jax.random.key(1))
