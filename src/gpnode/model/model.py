@@ -108,7 +108,7 @@ class Model:
         noise = _pick(self.noise, variable, None)
         if noise is None:
             return CombinedNoise() if self.transform_of(variable).keeps_units else Noise()
-        if isinstance(noise, CombinedNoise) and not self.transform_of(variable).keeps_units:
+        if noise.follows_level and not self.transform_of(variable).keeps_units:
             raise ModelError(
                 f"{variable!r} is measured on a scale on which all noise is proportional; give Noise(std=...) for it."
             )

@@ -25,6 +25,9 @@ class NoiseModel(eqx.Module):
     Kinds that are registered have a ``name``. Hyperparameters go by full names that begin with ``prefix``.
     """
 
+    follows_level: ClassVar[bool] = False
+    """Whether it grows with what is measured, which is sensible in the user's units alone."""
+
     @abstractmethod
     def priors(self, prefix: str) -> dict[str, dist.Distribution]:
         """Free hyperparameters by full name."""
@@ -119,6 +122,7 @@ class CombinedNoise(NoiseModel):
     """
 
     name: ClassVar[str] = "combined"
+    follows_level: ClassVar[bool] = True
 
     additive: Any = exponential(NOISE_SIZE)
     proportional: Any = exponential(NOISE_SIZE)

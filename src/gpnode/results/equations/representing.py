@@ -41,7 +41,7 @@ def represent(posterior: Posterior, draws: np.ndarray, written: dict[str, np.nda
     problem = posterior.problem
     assert problem is not None  # the caller has asked
     flat = posterior.unconstrained.reshape(-1, posterior.unconstrained.shape[-1])
-    values = {name: np.asarray(value)[draws] for name, value in _constrain(problem, flat).items()}
+    values = {name: np.asarray(value)[draws] for name, value in _constrain(problem, jnp.asarray(flat)).items()}
     values |= {name: values[name] * mask for name, mask in written.items()}
     mean = {name: value.mean(axis=0) for name, value in values.items()}
     chosen = np.linspace(0, len(draws) - 1, min(_COMPARED_DRAWS, len(draws))).astype(int)
