@@ -48,10 +48,10 @@ class Observable(eqx.Module):
         kernel = {} if self.kernel is None else self.kernel.priors(self.prefix)
         return kernel | self.noise.priors(self.variable)
 
-    def guesses(self, level: float) -> dict[str, float]:
-        """Values of hyperparameters to begin a search with, for noise of standard deviation ``level``."""
-        kernel = {} if self.kernel is None else self.kernel.guesses(self.prefix, level)
-        return kernel | self.noise.guesses(self.variable, level, float(self.unit))
+    def guesses(self, noise_std: float) -> dict[str, float]:
+        """Values of hyperparameters to begin a search with, for noise of standard deviation ``noise_std``."""
+        kernel = {} if self.kernel is None else self.kernel.guesses(self.prefix, noise_std)
+        return kernel | self.noise.guesses(self.variable, noise_std, float(self.unit))
 
     def noise_var(self, values: Values, level: Array) -> Array:
         """Noise variance (n,) of measurements of this ``level`` (n,), on their scale."""

@@ -42,7 +42,7 @@ class Method(ABC):
     """A way to get draws from a posterior. Subclasses are frozen dataclasses; registered, files can name them."""
 
     name: ClassVar[str]
-    """How files and the command line call it."""
+    """How problem files call it."""
     is_sample: ClassVar[bool] = True
     """True for Markov chains, False for an approximation."""
     alternative: ClassVar[str] = ""

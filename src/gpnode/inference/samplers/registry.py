@@ -1,4 +1,4 @@
-"""The methods there are: their names in files and on the command line."""
+"""The methods there are: their names in problem files."""
 
 from __future__ import annotations
 

@@ -74,8 +74,8 @@ class Kernel(eqx.Module):
         """With hyperparameters that were left open taken from ``priors``."""
         return self
 
-    def guesses(self, prefix: str, level: float) -> dict[str, float]:
-        """Modest values to begin a search with, by full name, where noise has the standard deviation ``level``."""
+    def guesses(self, prefix: str, noise_std: float) -> dict[str, float]:
+        """Modest values to begin a search with, by full name, where noise has the standard deviation ``noise_std``."""
         return {}
 
     def matrix(self, values: Values, prefix: str, t1: Array, t2: Array) -> Array:
@@ -122,8 +122,8 @@ class Stationary(Kernel):
         kinds = {"variance": "variance", "length_scale": "time", "period": "time"}
         return {f"{prefix}.{n}": kinds.get(n, "none") for n in self.hyperparameters()}
 
-    def guesses(self, prefix: str, level: float) -> dict[str, float]:
-        return {f"{prefix}.variance": (2.0 * level) ** 2, f"{prefix}.length_scale": 0.5}
+    def guesses(self, prefix: str, noise_std: float) -> dict[str, float]:
+        return {f"{prefix}.variance": (2.0 * noise_std) ** 2, f"{prefix}.length_scale": 0.5}
 
     def _values(self, values: Values, prefix: str) -> dict[str, Array]:
         return {
@@ -272,8 +272,8 @@ class _Pair(Kernel):
     def completed(self, priors: Mapping[str, Hyper]) -> Kernel:
         return type(self)(self.left.completed(priors), self.right.completed(priors))
 
-    def guesses(self, prefix: str, level: float) -> dict[str, float]:
-        return {name: guess for k, p in self._parts(prefix) for name, guess in k.guesses(p, level).items()}
+    def guesses(self, prefix: str, noise_std: float) -> dict[str, float]:
+        return {name: guess for k, p in self._parts(prefix) for name, guess in k.guesses(p, noise_std).items()}
 
     def units(self, prefix: str) -> dict[str, str]:
         return {name: unit for k, p in self._parts(prefix) for name, unit in k.units(p).items()}
@@ -312,6 +312,6 @@ class KernelProduct(_Pair):
         return a.at_lags(values, pa, lags) * b.at_lags(values, pb, lags)
 
 
-KERNELS: Registry[Stationary] = Registry(
+KERNELS: Registry[Kernel] = Registry(
     "kernel", SquaredExponential, Matern12, Matern32, Matern52, Periodic, RationalQuadratic
 )

@@ -1,4 +1,4 @@
-"""Noise: what a measurement's density is given its prediction."""
+"""Noise: how far measurements scatter about their predictions."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class NoiseModel(eqx.Module):
     def describe(self) -> dict[str, Any]:
         """Settings, for records."""
 
-    def guesses(self, prefix: str, level: float, unit: float) -> dict[str, float]:
-        """Values to begin a search with, by full name, for noise of standard deviation ``level`` in scaled units."""
+    def guesses(self, prefix: str, noise_std: float, unit: float) -> dict[str, float]:
+        """Values to begin a search with, by full name, given the noise in scaled units."""
         return {}
 
 
@@ -102,8 +102,8 @@ class Noise(NoiseModel):
     def describe(self) -> dict[str, Any]:
         return {self.kind: describe_hyper(self.hyper), "relative": self.relative}
 
-    def guesses(self, prefix: str, level: float, unit: float) -> dict[str, float]:
-        std = level if self.relative else level * unit
+    def guesses(self, prefix: str, noise_std: float, unit: float) -> dict[str, float]:
+        std = noise_std if self.relative else noise_std * unit
         return {f"{prefix}.noise_std": std, f"{prefix}.noise_var": std**2}
 
 
@@ -158,9 +158,9 @@ class CombinedNoise(NoiseModel):
             "proportional": describe_hyper(self.proportional),
         }
 
-    def guesses(self, prefix: str, level: float, unit: float) -> dict[str, float]:
+    def guesses(self, prefix: str, noise_std: float, unit: float) -> dict[str, float]:
         # Half of the noise each, where values are of the order of one.
-        return {f"{prefix}.noise_additive": 0.5 * level, f"{prefix}.noise_proportional": level}
+        return {f"{prefix}.noise_additive": 0.5 * noise_std, f"{prefix}.noise_proportional": noise_std}
 
 
 NOISES: Registry[NoiseModel] = Registry("noise", Noise, CombinedNoise)

@@ -1,8 +1,7 @@
-"""Priors for dictionary coefficients, and the distributions for everything else.
+"""Priors for dictionary coefficients.
 
 Coefficients live on scaled states and scaled time (see :mod:`gpnode.data.scaling`), so one
-prior suits them all. For parameters of a known form, any numpyro distribution will do;
-the common ones are re-exported here.
+prior suits them all.
 """
 
 from __future__ import annotations

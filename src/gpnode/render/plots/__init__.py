@@ -1,6 +1,6 @@
 """Figures: Axes in, Axes out. Every function draws on the axes of its caller, or makes new ones.
 
-May import data, results and design; computes nothing that a result does not have already.
+May import data, results, design and statistics of chains; computes nothing that a result does not have already.
 """
 
 from gpnode.render.plots.bands import paths, phase_portrait, predictive_check, residuals
