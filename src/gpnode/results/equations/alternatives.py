@@ -18,6 +18,8 @@ from gpnode.solvers import Status
 
 TOLD_APART = 20.0
 """How many times as probable as another a form must be for the data to have decided between them."""
+FAR_APART = 0.2
+"""Part of the range of a path, beyond which forms that are about as probable cannot owe it to their paths alone."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +37,15 @@ class Alternatives:
     def __str__(self) -> str:
         apart = ", ".join(f"{part:.1%} of the range of {state}" for state, part in self.difference.items())
         terms = "; ".join(f"{' and '.join(t)} in d{state}/dt" for state, t in self.disputed.items() if t)
+        count = len(self.systems)
+        if max(self.difference.values()) > FAR_APART:
+            return (
+                f"These {count} forms are about as probable, although their paths as written differ by up to {apart}: "
+                f"terms too small to be written matter here. They disagree on {terms}."
+            )
         return (
-            f"These {len(self.systems)} forms cannot be told apart here: their paths differ by at most {apart} over "
-            f"what was seen. They disagree on {terms}."
+            f"These {count} forms cannot be told apart here: their paths differ by at most {apart} over what was seen. "
+            f"They disagree on {terms}."
         )
 
 

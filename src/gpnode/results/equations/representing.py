@@ -19,7 +19,7 @@ from gpnode.problem.density import Problem
 from gpnode.results.posterior import Posterior
 from gpnode.solvers import Status
 
-_COMPARED_DRAWS = 200
+_COMPARED, _CHOSEN_FROM = 200, 1000  # draws
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,20 @@ def represent(posterior: Posterior, draws: np.ndarray, written: dict[str, np.nda
     values = {name: np.asarray(value)[draws] for name, value in _constrain(problem, jnp.asarray(flat)).items()}
     values |= {name: values[name] * mask for name, mask in written.items()}
     mean = {name: value.mean(axis=0) for name, value in values.items()}
-    chosen = np.linspace(0, len(draws) - 1, min(_COMPARED_DRAWS, len(draws))).astype(int)
-    others = [{name: value[i] for name, value in values.items()} for i in chosen]
     # One set of scales for all, so that paths alone are compared.
     scales = {name: value for name, value in mean.items() if name not in problem.path_names}
-    likely = np.array([float(_log_likelihood(problem, candidate | scales)) for candidate in [mean, *others]])
-    if likely[0] >= np.median(likely[1:]):
+
+    def likelihoods(most: int) -> tuple[list[Values], np.ndarray]:
+        """Of up to so many draws, spread over all."""
+        chosen = np.linspace(0, len(draws) - 1, min(most, len(draws))).astype(int)
+        some = [{name: value[i] for name, value in values.items()} for i in chosen]
+        return some, np.array([float(_log_likelihood(problem, one | scales)) for one in some])
+
+    _, likely = likelihoods(_COMPARED)
+    if float(_log_likelihood(problem, mean)) >= np.median(likely):
         return Representative(mean, True)
-    return Representative(others[int(np.argmax(likely[1:]))], False)
+    some, likely = likelihoods(_CHOSEN_FROM)
+    return Representative(some[int(np.argmax(likely))], False)
 
 
 @eqx.filter_jit
