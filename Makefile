@@ -27,7 +27,7 @@ test: $(READY)
 	$(MAKE) --no-print-directory -j 2 lint fast-tests
 
 fast-tests: $(READY)
-	COVERAGE_CORE=$(if $(filter 3.11,$(SERIES)),ctrace,sysmon) NUMBA_OPT=1 NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba \
+	COVERAGE_CORE=$(if $(filter 3.11,$(SERIES)),ctrace,sysmon) NUMBA_OPT=1 NUMBA_CACHE_DIR="$(CURDIR)/.cache/numba" \
 	XLA_FLAGS="--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true \
 	$(EMITTERS) --xla_cpu_parallel_codegen_split_count=1" \
 	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 30 $(COVERAGE)
@@ -71,4 +71,4 @@ $(DOCS_READY): $(READY)
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo-output site .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) demo-output discovery-output site .cache .pytest_cache .mypy_cache .ruff_cache

@@ -320,7 +320,9 @@ def main() -> None:
         systems = [replace(s, starts=(s.starts[0], tuple(options.other_start))) for s in systems]
     options.output.mkdir(parents=True, exist_ok=True)
     points = "all" if options.all_points else "half"
-    files = {s.id: options.output / f"{s.id:02d}-{options.noise:g}-{points}-{options.seed}.json" for s in systems}
+    other = "".join(f"-{value:g}" for value in options.other_start or ())
+    setting = f"{options.noise:g}-{points}-{options.seed}{other}"
+    files = {s.id: options.output / f"{s.id:02d}-{setting}.json" for s in systems}
     tasks = []
     for system in systems:
         if files[system.id].exists():
@@ -339,11 +341,11 @@ def main() -> None:
     for outcome in gn.fit_many(tasks, then=judge):
         if not outcome.ok:
             print(f"{outcome.name}: {type(outcome.error).__name__}: {outcome.error}")
-    rows = [json.loads(f.read_text()) for f in files.values() if f.exists()]
-    write_text(options.output / "summary.txt", summary(rows) + "\n")
+    rows = [json.loads(file.read_text()) for file in sorted(options.output.glob(f"[0-9][0-9]-{setting}.json"))]
+    write_text(options.output / f"summary-{setting}.txt", summary(rows) + "\n")
     print(summary(rows))
     if rows:
-        draw(rows, options.output / "summary.png")
+        draw(rows, options.output / f"summary-{setting}.png")
     print(f"{len(tasks)} fits in {time.perf_counter() - begun:.0f} s")
 
 

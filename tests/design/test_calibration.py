@@ -79,3 +79,18 @@ def test_probabilities_that_terms_act_are_checked():
         assert bad.off_terms
         assert not bad.calibrated
         assert "probabilities that terms act: wrong" in str(bad)
+
+
+def test_decided_terms_are_no_false_alarm():
+    """Terms that nearly all fits are sure of: one surprise among thousands is no evidence."""
+    rng = np.random.default_rng(4)
+    p = []
+    for _ in range(100):
+        log_odds = 5.0 * rng.normal(size=200) + 12.5 * rng.choice([-1.0, 1.0], size=200)
+        said = 1.0 / (1.0 + np.exp(-log_odds))
+        acts = rng.random(200) < said
+        both = {"1 in dx/dt": np.stack([said, acts], axis=1)}
+        p.append(
+            dataclasses.replace(found(rng.integers(0, THINNED + 1, 200)), acting=both).acting_p_values()["1 in dx/dt"]
+        )
+    assert np.mean(np.array(p) < 0.05) < 0.12

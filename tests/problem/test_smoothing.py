@@ -32,3 +32,9 @@ def test_a_level_that_changes_sign_is_as_large_as_it_is_uncertain():
     level = smoothed_level(TIMES, truth + 0.1 * NORMAL)
     assert np.abs(level - np.abs(truth)).max() < 0.15
     assert level.min() > 0.0
+
+
+def test_values_clipped_to_a_floor_are_not_taken_for_sizes():
+    truth = np.exp(-TIMES)
+    level = smoothed_level(TIMES, np.maximum(truth + 0.03 * NORMAL, 1e-9))
+    assert np.abs(level - truth).max() < 0.1

@@ -11,7 +11,8 @@ import xarray as xr
 
 import gpnode as gn
 from gpnode.results.diagnostics.explaining import adequacy
-from gpnode.results.equations.alternatives import TOLD_APART, find_alternatives
+from gpnode.results.equations.alternatives import FAR_APART, find_alternatives
+from gpnode.results.equations.forms import TOLD_APART
 from support.growth import growth
 
 
@@ -123,11 +124,12 @@ def test_forms_that_cannot_be_told_apart_are_named_with_what_they_disagree_on(sp
     equations = sparse.equations()
     best, other = equations.systems
     assert equations.alternatives is None  # one form has nearly all the probability
-    numbers = [equations.representative.values] * 2
     unlikely = dataclasses.replace(other, probability=best.probability / (2 * TOLD_APART))
-    assert find_alternatives(sparse.problem, [best, unlikely], numbers) is None
     rival = dataclasses.replace(other, probability=best.probability / 2)
-    group = find_alternatives(sparse.problem, [best, rival], numbers)
+    assert rival.rivals(best)
+    assert not unlikely.rivals(best)
+    numbers = equations.representative.values
+    group = find_alternatives(sparse.problem, [best, rival], [numbers, numbers])
     assert group is not None
     assert group.systems == (best, rival)
     assert set(group.difference.values()) == {0.0}  # the same numbers, and so the same path
@@ -135,3 +137,18 @@ def test_forms_that_cannot_be_told_apart_are_named_with_what_they_disagree_on(sp
     text = str(dataclasses.replace(equations, alternatives=group))
     assert "2 forms cannot be told apart" in text
     assert "disagree on 1 in dx/dt" in text
+    larger = numbers | {"x.initial": 2.0 * numbers["x.initial"]}
+    apart = find_alternatives(sparse.problem, [best, rival], [numbers, larger])
+    assert apart is not None
+    assert max(apart.difference.values()) > FAR_APART
+    assert "about as probable" in str(apart)
+    nowhere = numbers | {"coef": numbers["coef"] * np.nan}
+    assert find_alternatives(sparse.problem, [best, rival], [numbers, nowhere]) is None
+
+
+def test_equations_are_drawn_apart(sparse):
+    """Which terms act in one equation says nothing of the other: two undecided terms make four forms."""
+    half = xr.full_like(sparse.draws["coef.acting"], 0.5)
+    undecided = dataclasses.replace(sparse, draws=sparse.draws.assign({"coef.acting": half}))
+    probabilities = [system.probability for system in undecided.equations().systems]
+    assert probabilities[0] < 0.15  # of sixteen forms

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammaincc, ndtri
+from scipy.special import gammaincc
 
 from gpnode.data.observations import Observations
 from gpnode.design.simulation import Simulation, simulate, with_units_of
@@ -32,6 +32,7 @@ THINNED = 63  # draws among which the truth is ranked
 BAND = 0.9
 _SIGNIFICANT = 0.01  # chance of a false alarm, over all numbers together
 _FEWEST_A_BIN = 12
+_CHANCES = 20_000  # simulated outcomes that a p-value is counted from
 _MOST_FAILED, _MOST_SLOW = 0.02, 0.1  # of all fits
 _DENSITY = "log density"  # ranked like a parameter: sensitive to errors that leave each of them alone looking right
 
@@ -101,27 +102,19 @@ class Calibration:
         """Part of true states, over fits and times, inside the 90 % bands of forecasts."""
         return {s: float(np.nanmean(self.inside[:, :, d])) for d, s in enumerate(self.states)}
 
-    def acting_scores(self) -> dict[str, tuple[float, float]]:
-        """For each term two standard normal scores, if probabilities that it acts are right.
+    def acting_p_values(self) -> dict[str, float]:
+        """For each term, the chance of being as far off as this if the probabilities that it acts are right.
 
-        The first is too large if it acts more often than said, the second if it acts more often where that is said to
-        be likely than said, and less often elsewhere: probabilities too near one half.
+        Two things are looked at: whether it acts as often as said, and whether it does so more where more was said.
+        Terms that act by chance with the probabilities that were said tell how far off both can be.
         """
-        scores = {}
-        for term, (said, acts) in ((term, both.T) for term, both in self.acting.items()):
-            variance = np.maximum(said * (1.0 - said), 1e-12)
-            centred = said - (said * variance).sum() / variance.sum()
-            weights = np.stack([np.ones_like(said), centred])
-            both = (weights * (acts - said)).sum(axis=1) / np.sqrt((weights**2 * variance).sum(axis=1) + 1e-12)
-            scores[term] = float(both[0]), float(both[1])
-        return scores
+        rng = np.random.default_rng(0)
+        return {term: _acting_p_value(both[:, 0], both[:, 1], rng) for term, both in self.acting.items()}
 
     @property
     def off_terms(self) -> list[str]:
         """Terms that act more or less often than fits say, allowing for how many are looked at (Bonferroni)."""
-        scores = self.acting_scores()
-        limit = float(ndtri(1.0 - 0.5 * _SIGNIFICANT / max(2 * len(scores), 1)))
-        return [term for term, both in scores.items() if max(map(abs, both)) > limit]
+        return [t for t, p in self.acting_p_values().items() if p < _SIGNIFICANT / len(self.acting)]
 
     @property
     def uneven(self) -> list[str]:
@@ -157,10 +150,10 @@ class Calibration:
         yield f"  {'BAD ' if self.off_bands else 'ok  '} 90 % bands of forecasts hold the truth: {bands}"
         if self.acting:
             off = f"wrong for {', '.join(self.off_terms)}" if self.off_terms else "right"
-            largest = max(abs(score) for both in self.acting_scores().values() for score in both)
+            least = min(self.acting_p_values().values())
             yield (
-                f"  {'BAD ' if self.off_terms else 'ok  '} probabilities that terms act: {off}; "
-                f"off by {largest:.1f} standard errors at most, of {2 * len(self.acting)} numbers"
+                f"  {'BAD ' if self.off_terms else 'ok  '} probabilities that terms act: {off}; least p-value "
+                f"{least:.2g}, limit {_SIGNIFICANT / len(self.acting):.2g} for {len(self.acting)} terms"
             )
         failed = len(self.errors)
         yield f"  {'ok  ' if failed <= _MOST_FAILED * (self.fits + failed) else 'BAD '} {failed} fits failed" + (
@@ -323,6 +316,22 @@ def _inside(posterior: Posterior, simulation: Simulation, times: np.ndarray) -> 
         return np.full(simulation.states.shape, np.nan)
     low, high = (end.to_numpy() for end in forecast(posterior, times).interval(BAND))
     return ((simulation.states >= low) & (simulation.states <= high)).astype(float)
+
+
+def _acting_p_value(said: np.ndarray, acts: np.ndarray, rng: np.random.Generator) -> float:
+    """Chance of a term that is said to act with probabilities ``said`` (fits,) and does where ``acts`` is 1."""
+    variance = said * (1.0 - said)
+    if not variance.sum() > 0:  # all fits were certain
+        return float(np.array_equal(acts, said))
+    weights = np.stack([np.ones_like(said), said - (said * variance).sum() / variance.sum()])
+    widths = np.sqrt(np.maximum((weights**2 * variance).sum(axis=1), 1e-300))
+
+    def off(happened: np.ndarray) -> np.ndarray:
+        """The larger of both scores (n,), of outcomes (n, fits)."""
+        return np.abs((happened - said) @ weights.T / widths).max(axis=1)
+
+    at_chance = off(rng.random((_CHANCES, said.size)) < said)
+    return float((1 + (at_chance >= off(acts[None])).sum()) / (1 + _CHANCES))
 
 
 def _rank(draws: np.ndarray, truth: float) -> int:

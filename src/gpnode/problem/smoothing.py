@@ -13,6 +13,7 @@ import scipy.linalg
 import scipy.optimize
 
 FEWEST_SMOOTHED = 4  # measurements in a series
+_SCATTERED = 0.5  # standard deviation of the noise of a logarithm that no longer tells a size
 _MOST_POINTS = 300  # beyond this, neighbouring points are averaged first
 
 
@@ -72,15 +73,17 @@ def smooth(times: np.ndarray, values: np.ndarray) -> Smooth:
 def smoothed_level(times: np.ndarray, values: np.ndarray) -> np.ndarray:
     """How large what was measured was at each measurement (n,): root of its expected square.
 
-    Few measurements have the root mean square of all. Of a series of one sign the logarithm is smoothed: one that falls
-    to a thousandth is known there as well, relative to its size, as where it is large.
+    Few measurements have the root mean square of all. Of a series of one sign the logarithm is smoothed, unless it
+    scatters too much to tell a size: a series that falls to a thousandth is known there as well, relative to its size,
+    as where it is large.
     """
     if times.size < FEWEST_SMOOTHED:
         return np.full(times.size, np.sqrt(np.mean(np.square(values))))
     if (values > 0).all() or (values < 0).all():
         size = np.abs(values)
-        fit = smooth(times, np.log(size))
-        return np.minimum(np.exp(fit.value(times) + fit.std(times) ** 2), size.max())
+        logarithm = smooth(times, np.log(size))
+        if logarithm.noise_std < _SCATTERED:
+            return np.minimum(np.exp(logarithm.value(times) + logarithm.std(times) ** 2), size.max())
     fit = smooth(times, values)
     return np.hypot(fit.value(times), fit.std(times))
 

@@ -110,7 +110,13 @@ def equations(equations: Equations) -> str:
             ]
             tables.append(([f"terms of d{e.state}/dt", "mean", "95 % interval", "active"], rows))
     formulas = [equation_mathml(e.state, e.expression()) for e in equations.equations]
-    return _render("equations", formulas=formulas, tables=tables)
+    return _render(
+        "equations",
+        formulas=formulas,
+        tables=tables,
+        caption=equations.caption,
+        alternatives=equations.alternatives,
+    )
 
 
 def _render(name: str, **values: object) -> str:

@@ -203,7 +203,7 @@ def _as_written(variable: str, found: Adequacy) -> Check:
     explained = "cannot be solved" if np.isinf(found.written) else f"explain {found.written:.0%} of its variation"
     return Check(
         f"{variable} as written",
-        found.written >= LEAST_EXPLAINED and found.ode - found.written <= LOST,
+        found.written >= found.ode - LOST and (found.written >= LEAST_EXPLAINED or found.ode < LEAST_EXPLAINED),
         f"the equations as written {explained}; limits {LEAST_EXPLAINED:.0%} at least, and {LOST:.0%} less than draws",
         "Use forecasts, which follow all draws, rather than one set of equations; the most probable forms say how many "
         "others there are.",

@@ -16,8 +16,6 @@ from gpnode.problem.density import Problem
 from gpnode.results.equations.forms import System
 from gpnode.solvers import Status
 
-TOLD_APART = 20.0
-"""How many times as probable as another a form must be for the data to have decided between them."""
 FAR_APART = 0.2
 """Part of the range of a path, beyond which forms that are about as probable cannot owe it to their paths alone."""
 
@@ -26,8 +24,8 @@ FAR_APART = 0.2
 class Alternatives:
     """The most probable form and others that are nearly as probable.
 
-    ``difference`` is the largest one between their paths where measured, by state and as a part of the range of its
-    path; ``disputed`` are the terms that some have and others do not, by state.
+    ``difference`` is the largest one from the path of the first, by state and as a part of the range of all paths;
+    ``disputed`` are the terms that some have and others do not, by state.
     """
 
     systems: tuple[System, ...]
@@ -51,26 +49,25 @@ class Alternatives:
 
 @computing()
 def find_alternatives(problem: Problem, systems: Sequence[System], values: Sequence[Values]) -> Alternatives | None:
-    """Among ``systems``, the most probable first and each with the numbers that stand for it; None if one is alone."""
+    """Of ``systems``, the most probable first and rivals of it, each with the numbers that stand for it.
+
+    Those whose numbers have no path are left out; None if one is alone.
+    """
     paths = [np.asarray(_path(problem, v)) for v in values]
-    rivals = [
-        i
-        for i, system in enumerate(systems)
-        if i == 0 or (system.probability * TOLD_APART >= systems[0].probability and np.isfinite(paths[i]).all())
-    ]
-    if len(rivals) < 2 or not np.isfinite(paths[0]).all():
+    solved = [i for i, path in enumerate(paths) if np.isfinite(path).all()]
+    if len(solved) < 2 or solved[0] != 0:
         return None
-    chosen = [systems[i] for i in rivals]
-    axes = (0, 1)  # experiments and times
-    apart = np.max([np.abs(paths[i] - paths[0]).max(axis=axes) for i in rivals], axis=0)
-    span = np.ptp(paths[0], axis=axes)
+    chosen = [systems[i] for i in solved]
+    everything = np.stack([paths[i] for i in solved])
+    apart = np.abs(everything - paths[0]).max(axis=(0, 1, 2))  # forms, experiments and times
+    span = np.maximum(np.ptp(everything, axis=(0, 1, 2)), np.finfo(float).tiny)
     disputed = {}
     for state in chosen[0].terms:
         forms = [set(system.terms[state]) for system in chosen]
         shared = set.intersection(*forms)
         named = dict.fromkeys(term for system in chosen for term in system.terms[state])
         disputed[state] = tuple(term for term in named if term not in shared)
-    difference = {s: float(a / r) if r > 0 else 0.0 for s, a, r in zip(problem.states, apart, span, strict=True)}
+    difference = {state: float(part) for state, part in zip(problem.states, apart / span, strict=True)}
     return Alternatives(tuple(chosen), difference, disputed)
 
 

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+TOLD_APART = 20.0
+"""How many times as probable as another a form must be for the data to have decided between them."""
+
 
 @dataclass(frozen=True)
 class Form:
@@ -22,3 +25,7 @@ class System:
     terms: dict[str, tuple[str, ...]]
     probability: float
     draws: np.ndarray
+
+    def rivals(self, best: System) -> bool:
+        """Whether the data have not decided between this form and the most probable one."""
+        return self.probability * TOLD_APART >= best.probability

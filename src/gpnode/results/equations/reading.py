@@ -34,7 +34,8 @@ def equations(posterior: Posterior) -> Equations:
     missing = [state for state in states if state not in right_sides]
     if missing:
         raise ModelError(f"{type(dynamics).__name__}.right_sides() has no equation for {', '.join(missing)}.")
-    active = {state: _active_draws(right_sides[state].candidates, posterior) for state in states}
+    rng = np.random.default_rng(0)
+    active = {state: _active_draws(right_sides[state].candidates, posterior, rng) for state in states}
     systems = _systems(states, right_sides, active)
     told = any(term.acting for state in states for term in right_sides[state].candidates)
     best = systems[0] if told and systems else None
@@ -61,8 +62,9 @@ def equations(posterior: Posterior) -> Equations:
         _, low, high = _interval(draws[kept])
         parameters.append(ParameterEstimate(name, float(reported[name]), low, high, float(draws.mean())))
     shown = systems[:_MOST_FORMS] if told else ()
-    numbers = [represent(posterior, system.draws, _written(right_sides, system.terms)).values for system in shown[1:]]
-    alternatives = find_alternatives(posterior.problem, shown, [stands.values, *numbers]) if told else None
+    rivals = shown[:1] + tuple(s for s in shown[1:] if s.rivals(shown[0]))
+    numbers = [represent(posterior, system.draws, _written(right_sides, system.terms)).values for system in rivals[1:]]
+    alternatives = find_alternatives(posterior.problem, rivals, [stands.values, *numbers])
     return Equations(tuple(written), tuple(parameters), shown, stands, alternatives)
 
 
@@ -104,9 +106,8 @@ def _entry(posterior: Posterior, array: str, index: tuple[int, ...]) -> np.ndarr
     return values[(..., *index)].ravel()
 
 
-def _active_draws(terms: Sequence[CandidateTerm], posterior: Posterior) -> np.ndarray:
+def _active_draws(terms: Sequence[CandidateTerm], posterior: Posterior, rng: np.random.Generator) -> np.ndarray:
     """Which terms act in each draw (draws, terms): drawn where the prior tells the probability, else by size."""
-    rng = np.random.default_rng(0)
     columns = []
     for term in terms:
         if not term.free:

@@ -54,7 +54,8 @@ def represent(posterior: Posterior, draws: np.ndarray, written: dict[str, np.nda
         return some, np.array([float(_log_likelihood(problem, one | scales)) for one in some])
 
     _, likely = likelihoods(_COMPARED)
-    if float(_log_likelihood(problem, mean)) >= np.median(likely):
+    solved = likely[np.isfinite(likely)]
+    if not solved.size or float(_log_likelihood(problem, mean)) >= np.median(solved):
         return Representative(mean, True)
     some, likely = likelihoods(_CHOSEN_FROM)
     return Representative(some[int(np.argmax(likely))], False)

@@ -100,7 +100,7 @@ class Equations:
         """What the numbers are."""
         if self.representative.is_mean:
             return "mean, with 95 % intervals"
-        return "written with the most likely draw, because means of draws miss the data; below means and 95 % intervals"
+        return "of the most likely draw, because means miss the data; terms below with means and 95 % intervals"
 
     def __str__(self) -> str:
         lines = [f"Equations of motion ({self.caption}):", ""]
@@ -108,7 +108,7 @@ class Equations:
             lines += _equation_lines(equation)
         if self.systems and len(self.equations) > 1:
             lines.append("most probable forms of all equations together (coefficients above are given the first):")
-            for system in self.systems[:3]:
+            for system in self.systems:
                 forms = "; ".join(f"d{state}/dt: {' + '.join(t) or 'none'}" for state, t in system.terms.items())
                 lines.append(f"  {system.probability:6.1%}  {forms}")
             lines.append("")
