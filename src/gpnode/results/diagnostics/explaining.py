@@ -204,7 +204,8 @@ def _as_written(variable: str, found: Adequacy) -> Check:
     return Check(
         f"{variable} as written",
         found.written >= found.ode - LOST and (found.written >= LEAST_EXPLAINED or found.ode < LEAST_EXPLAINED),
-        f"the equations as written {explained}; limits {LEAST_EXPLAINED:.0%} at least, and at most {LOST:.0%} less than draws do",
+        f"the equations as written {explained}; limits {LEAST_EXPLAINED:.0%} at least, and at most {LOST:.0%} less "
+        "than draws do",
         "Use forecasts, which follow all draws, rather than one set of equations; the most probable forms say how many "
         "others there are.",
         half="model",
