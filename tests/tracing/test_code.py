@@ -30,12 +30,15 @@ FIELDS = {
 def all_fields():
     """Paths and Jacobians of all the fields side by side, by native and by array code: compiling once is enough."""
 
-    def together(t, x, p):
+    def all_operations(t, x, p):
         return jnp.concatenate([field(t, x[2 * i : 2 * i + 2], p) for i, field in enumerate(FIELDS.values())])
 
     starts = jnp.tile(X0, len(FIELDS))
     every = tuple(range(starts.size))
-    return [s.solve_with_jacobian(together, PARAMS, starts, TIMES, every) for s in (Native(tolerance=1.0), FixedGrid())]
+    return [
+        s.solve_with_jacobian(all_operations, PARAMS, starts, TIMES, every)
+        for s in (Native(tolerance=1.0), FixedGrid())
+    ]
 
 
 @pytest.mark.parametrize("name", FIELDS)
