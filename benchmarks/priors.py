@@ -31,7 +31,7 @@ def row(seed: int, paper: bool) -> str:
     error = results.rmse(gn.forecast(posterior, study.TIMES).mean().to_numpy(), study.true_path(study.TIMES))
     return (
         f"{seed:4d}  {'paper' if paper else 'default':<8}"
-        + "".join(f"{w:9.4f}" for w in widths)
+        + "".join(f"{w:11.4f}" for w in widths)
         + f"  {sum(inside)}/4 "
         + "".join(f"{e:8.4f}" for e in np.ravel(error))
         + f" {posterior.record.seconds:7.0f}  {posterior.diagnose().headline}"
@@ -44,7 +44,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     seeds = parser.parse_args().seeds
     print(
-        "data  priors   " + "".join(f"{n[5:-1]:>9}" for n in COEFFICIENTS) + " inside rmse x1      x2 seconds  verdict"
+        "data  priors   " + "".join(f"{n[5:-1]:>11}" for n in COEFFICIENTS) + " inside rmse x1      x2 seconds  verdict"
     )
     for seed in range(seeds):
         for paper in (True, False):
