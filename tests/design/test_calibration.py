@@ -91,6 +91,6 @@ def test_decided_terms_are_no_false_alarm():
         acts = rng.random(200) < said
         both = {"1 in dx/dt": np.stack([said, acts], axis=1)}
         p.append(
-            dataclasses.replace(found(rng.integers(0, THINNED + 1, 200)), acting=both).acting_p_values()["1 in dx/dt"]
+            dataclasses.replace(found(rng.integers(0, THINNED + 1, 200)), acting=both).acting_p_values["1 in dx/dt"]
         )
     assert np.mean(np.array(p) < 0.05) < 0.12

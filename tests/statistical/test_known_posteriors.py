@@ -54,7 +54,6 @@ def test_lynx_and_hare_match_the_public_reference(lynx_hare):
         assert draws.std() == pytest.approx(sd, rel=0.10), name
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "process", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["noise", "gaussian-process"]
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -102,6 +103,7 @@ class Calibration:
         """Part of true states, over fits and times, inside the 90 % bands of forecasts."""
         return {s: float(np.nanmean(self.inside[:, :, d])) for d, s in enumerate(self.states)}
 
+    @cached_property
     def acting_p_values(self) -> dict[str, float]:
         """For each term, the chance of being as far off as this if the probabilities that it acts are right.
 
@@ -114,7 +116,7 @@ class Calibration:
     @property
     def off_terms(self) -> list[str]:
         """Terms that act more or less often than fits say, allowing for how many are looked at (Bonferroni)."""
-        return [t for t, p in self.acting_p_values().items() if p < _SIGNIFICANT / len(self.acting)]
+        return [t for t, p in self.acting_p_values.items() if p < _SIGNIFICANT / len(self.acting)]
 
     @property
     def uneven(self) -> list[str]:
@@ -150,7 +152,7 @@ class Calibration:
         yield f"  {'BAD ' if self.off_bands else 'ok  '} 90 % bands of forecasts hold the truth: {bands}"
         if self.acting:
             off = f"wrong for {', '.join(self.off_terms)}" if self.off_terms else "right"
-            least = min(self.acting_p_values().values())
+            least = min(self.acting_p_values.values())
             yield (
                 f"  {'BAD ' if self.off_terms else 'ok  '} probabilities that terms act: {off}; least p-value "
                 f"{least:.2g}, limit {_SIGNIFICANT / len(self.acting):.2g} for {len(self.acting)} terms"
@@ -307,7 +309,7 @@ def _acting_terms(posterior: Posterior, simulation: Simulation) -> dict[str, tup
             if term.free and term.acting is not None:
                 draws: Any = posterior.draws[term.acting].transpose("chain", "draw", ...).to_numpy()
                 given_truth = float(simulation.truth[term.acting][term.index])
-                found[f"{term.name} in d{state}/dt"] = float(draws[(..., *term.index)].mean()), given_truth
+                found[f"{term.array}[{state}, {term.name}]"] = float(draws[(..., *term.index)].mean()), given_truth
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -39,9 +39,9 @@ def equations(posterior: Posterior) -> Equations:
     systems = _systems(states, right_sides, active)
     told = any(term.acting for state in states for term in right_sides[state].candidates)
     best = systems[0] if told and systems else None
-    estimates = {state: _estimates(state, right_sides[state], active[state], posterior, best) for state in states}
+    estimates = {state: _estimates(right_sides[state], active[state], posterior, best) for state in states}
     kept = np.arange(posterior.num_draws) if best is None else best.draws
-    likely = {state: {t.term for t in terms if t.likely} for state, terms in estimates.items()}
+    likely = {state: np.array([t.likely for t in terms], dtype=bool) for state, terms in estimates.items()}
     stands = represent(posterior, kept, _written(right_sides, likely))
     reported = dynamics.report(stands.values)
     written = [
@@ -63,20 +63,22 @@ def equations(posterior: Posterior) -> Equations:
         parameters.append(ParameterEstimate(name, float(reported[name]), low, high, float(draws.mean())))
     shown = systems[:_MOST_FORMS] if told else ()
     rivals = shown[:1] + tuple(s for s in shown[1:] if s.rivals(shown[0]))
-    numbers = [represent(posterior, system.draws, _written(right_sides, system.terms)).values for system in rivals[1:]]
+    forms = [{state: active[state][system.draws[0]] for state in states} for system in rivals[1:]]
+    numbers = [
+        represent(posterior, system.draws, _written(right_sides, form)).values
+        for system, form in zip(rivals[1:], forms, strict=True)
+    ]
     alternatives = find_alternatives(posterior.problem, rivals, [stands.values, *numbers])
     return Equations(tuple(written), tuple(parameters), shown, stands, alternatives)
 
 
-def _estimates(
-    state: str, right: RightSide, active: np.ndarray, posterior: Posterior, best: System | None
-) -> list[TermEstimate]:
+def _estimates(right: RightSide, active: np.ndarray, posterior: Posterior, best: System | None) -> list[TermEstimate]:
     """From all draws, or from those of the ``best`` form."""
     kept = slice(None) if best is None else best.draws
     terms = []
     for k, term in enumerate(right.candidates):
         coef = _entry(posterior, term.array, term.index)
-        is_written = None if best is None else (not term.free or term.name in best.terms[state])
+        is_written = None if best is None else (not term.free or bool(active[best.draws[0], k]))
         mean, low, high = _interval(coef[kept] if is_written else coef)
         probability = _probability(term, active[:, k], posterior)
         overall = float(coef.mean())
@@ -84,13 +86,13 @@ def _estimates(
     return terms
 
 
-def _written(right_sides: dict[str, RightSide], terms: Mapping[str, Collection[str]]) -> dict[str, np.ndarray]:
-    """1 for coefficients of these ``terms`` of each state, 0 for others, by array and in the order of sampling."""
+def _written(right_sides: dict[str, RightSide], acts: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """1 for coefficients of candidates that act (candidates,) in each state, 0 for others, in order of sampling."""
     flags: dict[str, dict[int, float]] = {}
     for state, right in right_sides.items():
-        for term in right.candidates:
+        for term, on in zip(right.candidates, acts[state], strict=True):
             if term.position is not None:
-                flags.setdefault(term.array, {})[term.position] = float(term.name in terms[state])
+                flags.setdefault(term.array, {})[term.position] = float(on)
     return {array: np.array([by_position[i] for i in sorted(by_position)]) for array, by_position in flags.items()}
 
 

@@ -71,7 +71,6 @@ def grid_moments(residuals, excess):
     return means, np.sqrt((values - means[:, None]) ** 2 @ weights)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("residuals", "excess"), [(wave, quartic), pytest.param(banana, no_excess, marks=pytest.mark.slow)]
 )
