@@ -25,7 +25,7 @@ class Terminated(KeyboardInterrupt):
 def ending_gently() -> Iterator[None]:
     """Turn SIGTERM into :class:`Terminated` while the context lasts."""
 
-    def end(signum: int, frame: FrameType | None) -> None:
+    def end(signum: int, interrupted: FrameType | None) -> None:
         raise Terminated
 
     if threading.current_thread() is not threading.main_thread():  # only the main thread is told of signals

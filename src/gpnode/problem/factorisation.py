@@ -235,11 +235,16 @@ def _score(
     return -0.5 * (square + log_det + n * _LOG_TWO_PI)
 
 
-def _serve_factors(frame: int) -> int:
-    if is_registration(frame):
+def _serve_factors(call_frame: int) -> int:
+    if is_registration(call_frame):
         return 0
-    covs, inverses, whiteners, log_dets = argument(frame, 0), result(frame, 0), result(frame, 1), result(frame, 2)
-    n = last_dimension(frame, 0)
+    covs, inverses, whiteners, log_dets = (
+        argument(call_frame, 0),
+        result(call_frame, 0),
+        result(call_frame, 1),
+        result(call_frame, 2),
+    )
+    n = last_dimension(call_frame, 0)
     for b in range(covs.size // (n * n)):
         at = slice(b * n * n, (b + 1) * n * n)
         inverse, whitener = inverses[at].reshape((n, n)), whiteners[at].reshape((n, n))
@@ -248,13 +253,18 @@ def _serve_factors(frame: int) -> int:
     return 0
 
 
-def _serve_score(frame: int) -> int:
-    if is_registration(frame):
+def _serve_score(call_frame: int) -> int:
+    if is_registration(call_frame):
         return 0
-    residuals, all_at_lags, noise_vars = argument(frame, 0), argument(frame, 1), argument(frame, 3)
-    all_positions = integers(frame, 2)
-    values, by_residuals, by_lags, by_noises = result(frame, 0), result(frame, 1), result(frame, 2), result(frame, 3)
-    n, m, pairs = last_dimension(frame, 0), last_dimension(frame, 1), last_dimension(frame, 2)
+    residuals, all_at_lags, noise_vars = argument(call_frame, 0), argument(call_frame, 1), argument(call_frame, 3)
+    all_positions = integers(call_frame, 2)
+    values, by_residuals, by_lags, by_noises = (
+        result(call_frame, 0),
+        result(call_frame, 1),
+        result(call_frame, 2),
+        result(call_frame, 3),
+    )
+    n, m, pairs = last_dimension(call_frame, 0), last_dimension(call_frame, 1), last_dimension(call_frame, 2)
     for b in range(values.size):
         row, lags = slice(b * n, (b + 1) * n), slice(b * m, (b + 1) * m)
         positions = all_positions[b * pairs : (b + 1) * pairs]

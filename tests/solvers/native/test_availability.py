@@ -44,7 +44,7 @@ def test_a_crash_or_wrong_numbers_leave_array_code(command, fresh, tmp_path):
     assert "in a way gpnode does not know (jaxlib" in reason
     assert verdicts(tmp_path) == ["fails"]
     with pytest.raises(RuntimeError, match="native code cannot be used"):
-        availability.serve_under("gpnode_never", lambda frame: 0)
+        availability.serve_under("gpnode_never", lambda call_frame: 0)
     model = gn.Model(
         gn.KnownForm(["x"], lambda t, x, p: {"x": -p.k * x.x}, {"k": gn.LogNormal(0.0, 1.0)}), initial={"x": 1.0}
     )

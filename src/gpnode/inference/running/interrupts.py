@@ -34,9 +34,9 @@ def noted() -> Iterator[None]:
     # What is ignored, or ends the process without a word, stays so.
     usual = {number: handler for number, handler in before.items() if callable(handler)}
 
-    def note(number: int, frame: FrameType | None) -> None:
+    def note(number: int, interrupted: FrameType | None) -> None:
         again = bool(_noted)
-        _noted[:] = [lambda: usual[signal.Signals(number)](number, frame)]
+        _noted[:] = [lambda: usual[signal.Signals(number)](number, interrupted)]
         if again:
             check()
 

@@ -244,7 +244,7 @@ def sweep_back(field, p, steps, taken, free, cotangent, gradient):
         gradient[parameters + q] += adjoint[int(free[q])]
 
 
-def serve(frame):
+def serve(call_frame):
     """Solve for every member of the batch.
 
     Arguments (batch, ...): settings (what to compute, tolerance, steps beyond one per interval, the name of the
@@ -252,9 +252,9 @@ def serve(frame):
     (times, states), report (status, steps), and the sensitivities (times, states, columns) or the gradient (columns,)
     of sum(cotangent * xs). A failed solve leaves its initial state everywhere, and derivatives of zero.
     """
-    if is_registration(frame):
+    if is_registration(call_frame):
         return 0
-    batches, settings, ps, x0s, ts, times, all_xs, report, extra, room = read_batches(frame)
+    batches, settings, ps, x0s, ts, times, all_xs, report, extra, room = read_batches(call_frame)
     for b in range(batches):
         setting = settings[b]
         what, tolerance, most_steps, free = setting[0], setting[1], times + int(setting[2]), setting[4:]
@@ -268,7 +268,7 @@ def serve(frame):
             (-1, states * (field[PARAMETERS] + free.size))
         )
         size = times * states
-        companion = argument(frame, 4)[b * size : (b + 1) * size if what in (GRADIENT, CORRECTION) else b * size]
+        companion = argument(call_frame, 4)[b * size : (b + 1) * size if what in (GRADIENT, CORRECTION) else b * size]
         guess = companion[: size if what == CORRECTION else 0].reshape((-1, states))
         steps = np.zeros((most_steps if what == GRADIENT else 0, 3 + states))
         copy(x0, x)

@@ -115,15 +115,15 @@ def weighted_second_derivatives(field, t, x, p, weights, out):
 
 
 @njit(**INNER)
-def read_batches(frame):
+def read_batches(call_frame):
     """What an integrator is called with, and what it fills.
 
     How many solves, their settings (solves, ...), parameters, initial states and times, and how many times each has;
     then paths, reports, derivatives, and the room for those of one solve.
     """
-    ts, times = argument(frame, 3), last_dimension(frame, 3)
+    ts, times = argument(call_frame, 3), last_dimension(call_frame, 3)
     batches = ts.size // times
-    settings = argument(frame, 0).reshape((batches, last_dimension(frame, 0)))
-    parameters, x0s = argument(frame, 1), argument(frame, 2)
-    xs, report, extra = result(frame, 0), result(frame, 1), result(frame, 2)
+    settings = argument(call_frame, 0).reshape((batches, last_dimension(call_frame, 0)))
+    parameters, x0s = argument(call_frame, 1), argument(call_frame, 2)
+    xs, report, extra = result(call_frame, 0), result(call_frame, 1), result(call_frame, 2)
     return batches, settings, parameters, x0s, ts, times, xs, report, extra, extra.size // batches

@@ -279,14 +279,14 @@ def integrate(field, p, x, ts, tolerances, most_steps, free, xs, sensitivities):
     return OK, tried
 
 
-def serve(frame):
+def serve(call_frame):
     """As the explicit integrator's, for a solution alone or with its sensitivities.
 
     The tolerance among the settings is the relative one; the absolute one follows the field's name.
     """
-    if is_registration(frame):
+    if is_registration(call_frame):
         return 0
-    batches, settings, ps, x0s, ts, times, all_xs, report, extra, room = read_batches(frame)
+    batches, settings, ps, x0s, ts, times, all_xs, report, extra, room = read_batches(call_frame)
     for b in range(batches):
         setting = settings[b]
         free = setting[5:]

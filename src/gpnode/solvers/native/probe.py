@@ -19,13 +19,18 @@ WORKS, DIFFERS = 0, 3
 _TARGET = "gpnode_probe"
 
 
-def serve(frame: Any) -> int:
+def serve(call_frame: Any) -> int:
     """From numbers (batch, n) and integers (batch, m): twice the numbers plus n, and the integers as numbers."""
-    if is_registration(frame):
+    if is_registration(call_frame):
         return 0
-    numbers, counts, doubled, copied = argument(frame, 0), integers(frame, 1), result(frame, 0), result(frame, 1)
+    numbers, counts, doubled, copied = (
+        argument(call_frame, 0),
+        integers(call_frame, 1),
+        result(call_frame, 0),
+        result(call_frame, 1),
+    )
     for i in range(numbers.size):
-        doubled[i] = 2.0 * numbers[i] + last_dimension(frame, 0)
+        doubled[i] = 2.0 * numbers[i] + last_dimension(call_frame, 0)
     for i in range(counts.size):
         copied[i] = float(counts[i])
     return 0

@@ -148,17 +148,26 @@ def differentiate_sensitivities(field, p, ts, xs, sensitivities, weights, free, 
         gradient[inputs - states + q] = path[int(free[q])]
 
 
-def serve(frame):
+def serve(call_frame):
     """:func:`differentiate_sensitivities` for every member of the batch.
 
     Arguments (batch, ...): settings (the name of the field, free states ...), parameters, ts, xs (times, states),
     sensitivities and weights (times, states, columns). Result: the gradient (columns,).
     """
-    if is_registration(frame):
+    if is_registration(call_frame):
         return 0
-    settings, ps, ts, xs = argument(frame, 0), argument(frame, 1), argument(frame, 2), argument(frame, 3)
-    sensitivities, weights, gradients = argument(frame, 4), argument(frame, 5), result(frame, 0)
-    num_settings, times, columns = last_dimension(frame, 0), last_dimension(frame, 2), last_dimension(frame, 4)
+    settings, ps, ts, xs = (
+        argument(call_frame, 0),
+        argument(call_frame, 1),
+        argument(call_frame, 2),
+        argument(call_frame, 3),
+    )
+    sensitivities, weights, gradients = argument(call_frame, 4), argument(call_frame, 5), result(call_frame, 0)
+    num_settings, times, columns = (
+        last_dimension(call_frame, 0),
+        last_dimension(call_frame, 2),
+        last_dimension(call_frame, 4),
+    )
     for b in range(ts.size // times):
         setting = settings[b * num_settings : (b + 1) * num_settings]
         field = describe(int(setting[0]))
