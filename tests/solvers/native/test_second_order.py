@@ -38,6 +38,31 @@ def test_steering_is_the_gradient_of_weighted_derivatives():
     assert np.allclose(found, wanted, rtol=1e-6)
 
 
+def relaxing(t, x, p):
+    """The second state follows the first at a rate far above that of the path."""
+    wanted = p["a"][0] + 0.3 * jnp.sin(5.0 * x[0] * p["a"][1])
+    return jnp.stack([x[1] * jnp.cos(x[0]), 130.0 * p["b"] * (wanted - x[1])])
+
+
+def test_steering_is_stable_where_a_state_follows_at_once():
+    """Each interval spans four times what it takes to relax: the sweep would explode with one step for each."""
+    times, free = jnp.linspace(0.0, 1.0, 21), (0,)
+    solver = Native(tolerance=1e-9)
+    weights = jnp.cos(jnp.arange(21.0 * 10)).reshape(21, 2, 5)
+    flat, unravel = ravel_pytree(PARAMS)
+
+    def solve(theta):
+        return solver.solve_with_jacobian(relaxing, unravel(theta[:-1]), X0.at[0].set(theta[-1]), times, free)
+
+    theta = jnp.concatenate([flat, X0[:1]])
+    path, jacobian = solve(theta)
+    found = solver.jacobian_gradient(relaxing, PARAMS, times, path.xs, jacobian, weights, free)
+    steps = 1e-5 * jnp.eye(theta.size)
+    wanted = np.array([jnp.sum(weights * (solve(theta + s)[1] - solve(theta - s)[1])) / 2e-5 for s in steps])
+    assert np.linalg.norm(wanted) > 1.0
+    assert np.linalg.norm(found - wanted) < 0.05 * np.linalg.norm(wanted)
+
+
 @pytest.mark.slow
 def test_a_problem_without_second_derivatives_does_not_steer():
     field = gn.KnownForm(["x"], lambda t, x, p: {"x": -p.rate * x.x}, {"rate": gn.Normal(0.0, 1.0)})

@@ -29,6 +29,8 @@ from gpnode.solvers.native.fields import (
 )
 
 TARGET = "gpnode_jacobian_gradient"
+LONGEST = 2.0  # rates that a step may span: the method is stable to 2.7
+MOST_STEPS = 32  # in an interval
 
 
 @njit(**INNER)
@@ -52,28 +54,52 @@ def advance(start, step, change, out):
 
 
 @njit(**INNER)
-def halfway(a, b, h, slope_a, slope_b, out):
-    """The middle of the cubic through ``a`` and, ``h`` later, ``b``."""
+def between(a, b, h, slope_a, slope_b, part, out):
+    """A ``part`` of the way along the cubic through ``a`` and, ``h`` later, ``b``."""
+    rest = 1.0 - part
+    to_b, bend_a, bend_b = part * part * (3.0 - 2.0 * part), h * part * rest * rest, h * part * part * rest
     for m in range(out.size):
-        out[m] = 0.5 * (a[m] + b[m]) + 0.125 * h * (slope_a[m] - slope_b[m])
+        out[m] = a[m] + to_b * (b[m] - a[m]) + bend_a * slope_a[m] - bend_b * slope_b[m]
+
+
+@njit(**INNER)
+def linearise(field, width, t, x, sensitivity, p, f, by_state, by_parameter, moving):
+    """Fill slopes ``f`` of the path, both Jacobians, and ``moving``, the slope of the ``sensitivity``."""
+    slope(field, t, x, p, f)
+    derivatives(field, t, x, p, by_state, by_parameter)
+    push_forward(field, width, by_state, by_parameter, sensitivity, moving)
+
+
+@njit(**INNER)
+def steps_needed(h, by_state0, by_state2):
+    """How many steps an interval takes: the norm of a Jacobian is at least the largest of its rates."""
+    at_0, at_2 = 0.0, 0.0
+    for m in range(by_state0.size):
+        at_0 += by_state0[m] ** 2
+        at_2 += by_state2[m] ** 2
+    needed = np.ceil(h * np.sqrt(max(at_0, at_2)) / LONGEST)
+    return int(max(needed, 1.0)) if needed <= MOST_STEPS else MOST_STEPS + 1
 
 
 @njit(**INNER)
 def differentiate_sensitivities(field, p, ts, xs, sensitivities, weights, free, gradient):
     """Fill ``gradient`` (columns,), about that of sum(weights * sensitivities), both (times, states * columns).
 
-    The adjoint equations of path and sensitivities, by fourth-order steps back over the intervals of ``ts``. Names
-    end in 2 at the end of an interval, in 1 in its middle, in 0 at its beginning.
+    The adjoint equations of path and sensitivities, by fourth-order steps back over the intervals of ``ts``, cut where
+    steps would not be stable; ``nan`` where that takes too many. Names end in 2 at the end of a step, in 1 in its
+    middle, in 0 at its beginning.
     """
     times, states = xs.shape
     size = sensitivities.shape[1]
     width = size // states
     inputs = states + field[PARAMETERS]
-    x1, f0, f2 = np.zeros(states), np.zeros(states), np.zeros(states)
-    s1, ds0, ds2 = np.zeros(size), np.zeros(size), np.zeros(size)  # the sensitivity, and its slopes
+    x0, x1, x2, f0, f2 = np.zeros(states), np.zeros(states), np.zeros(states), np.zeros(states), np.zeros(states)
+    s0, s1, s2, ds0, ds2 = np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(size)
     jx0, jx1, jx2 = np.zeros(field[STATE_ENTRIES]), np.zeros(field[STATE_ENTRIES]), np.zeros(field[STATE_ENTRIES])
     jp0, jp1 = np.zeros(field[PARAMETER_ENTRIES]), np.zeros(field[PARAMETER_ENTRIES])
     jp2 = np.zeros(field[PARAMETER_ENTRIES])
+    f_begin, ds_begin, f_end, ds_end = np.zeros(states), np.zeros(size), np.zeros(states), np.zeros(size)
+    jx_begin, jp_begin = np.zeros(jx0.size), np.zeros(jp0.size)
     adjoint, adjoint1, trial = np.zeros(size), np.zeros(size), np.zeros(size)  # of the sensitivity
     a, b, c, d = np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(size)  # its slopes
     path, path1, path_trial = np.zeros(states), np.zeros(states), np.zeros(states)  # adjoint of the path
@@ -81,69 +107,89 @@ def differentiate_sensitivities(field, p, ts, xs, sensitivities, weights, free, 
     pa, pb, pc, pd = np.zeros(inputs), np.zeros(inputs), np.zeros(inputs), np.zeros(inputs)
     entries = np.zeros(jx0.size + jp0.size)
     gradient[:] = 0.0
-    slope(field, ts[-1], xs[-1], p, f2)
-    derivatives(field, ts[-1], xs[-1], p, jx2, jp2)
-    push_forward(field, width, jx2, jp2, sensitivities[-1], ds2)
+    copy(xs[-1], x2)
+    copy(sensitivities[-1], s2)
+    linearise(field, width, ts[-1], x2, s2, p, f2, jx2, jp2, ds2)
     has_new_weights = False
     for k in range(times - 2, -1, -1):
         for m in range(size):
             adjoint[m] += weights[k + 1, m]
             has_new_weights = has_new_weights or weights[k + 1, m] != 0.0
-        h = ts[k + 1] - ts[k]
-        if h <= 0.0:
+        length = ts[k + 1] - ts[k]
+        if length <= 0.0:
             continue
-        x0, x2 = xs[k], xs[k + 1]
-        # The path and its sensitivity.
-        slope(field, ts[k], x0, p, f0)
-        derivatives(field, ts[k], x0, p, jx0, jp0)
-        push_forward(field, width, jx0, jp0, sensitivities[k], ds0)
-        halfway(x0, x2, h, f0, f2, x1)
-        halfway(sensitivities[k], sensitivities[k + 1], h, ds0, ds2, s1)
-        derivatives(field, ts[k] + 0.5 * h, x1, p, jx1, jp1)
-        # The sensitivity's adjoint, and what it adds to the path's.
-        if has_new_weights:
-            through_sensitivity(field, ts[k + 1], x2, p, adjoint, sensitivities[k + 1], entries, onto_path2)
-            has_new_weights = False
-        pull_back_matrix(field, width, jx2, adjoint, a)
-        advance(adjoint, 0.5 * h, a, trial)
-        pull_back_matrix(field, width, jx1, trial, b)
-        advance(adjoint, 0.5 * h, b, trial)
-        pull_back_matrix(field, width, jx1, trial, c)
-        advance(adjoint, h, c, trial)
-        pull_back_matrix(field, width, jx0, trial, d)
-        copy(adjoint, trial)
-        for m in range(size):
-            adjoint[m] += h / 6.0 * (a[m] + 2.0 * (b[m] + c[m]) + d[m])
-        halfway(trial, adjoint, h, a, d, adjoint1)
-        through_sensitivity(field, ts[k] + 0.5 * h, x1, p, adjoint1, s1, entries, onto_path1)
-        through_sensitivity(field, ts[k], x0, p, adjoint, sensitivities[k], entries, onto_path0)
-        # The path's adjoint, and the gradient.
-        through_path(field, jx2, jp2, path, pa)
-        for q in range(inputs):
-            pa[q] += onto_path2[q]
-        advance(path, 0.5 * h, pa, path_trial)
-        through_path(field, jx1, jp1, path_trial, pb)
-        for q in range(states):
-            path_trial[q] = path[q] + 0.5 * h * (pb[q] + onto_path1[q])
-        through_path(field, jx1, jp1, path_trial, pc)
-        for q in range(states):
-            path_trial[q] = path[q] + h * (pc[q] + onto_path1[q])
-        through_path(field, jx0, jp0, path_trial, pd)
-        copy(path, path_trial)
-        for q in range(states):
-            pd[q] += onto_path0[q]
-            path[q] += h / 6.0 * (pa[q] + 2.0 * (pb[q] + pc[q] + 2.0 * onto_path1[q]) + pd[q])
-        halfway(path_trial, path, h, pa, pd, path1)
-        through_path(field, jx1, jp1, path1, pb)
-        through_path(field, jx0, jp0, path, pc)
-        for q in range(inputs - states):
-            m = states + q
-            gradient[q] += h / 6.0 * (pa[m] + 4.0 * (pb[m] + onto_path1[m]) + pc[m] + onto_path0[m])
-        copy(f0, f2)
-        copy(ds0, ds2)
-        copy(jx0, jx2)
-        copy(jp0, jp2)
-        copy(onto_path0, onto_path2)
+        linearise(field, width, ts[k], xs[k], sensitivities[k], p, f_begin, jx_begin, jp_begin, ds_begin)
+        steps = steps_needed(length, jx_begin, jx2)
+        if steps > MOST_STEPS:
+            gradient[:] = np.nan
+            return
+        copy(f2, f_end)
+        copy(ds2, ds_end)
+        h = length / steps
+        for step in range(steps - 1, -1, -1):
+            # The path and its sensitivity.
+            t0 = ts[k] + step * h
+            if step:
+                part = step / steps
+                between(xs[k], xs[k + 1], length, f_begin, f_end, part, x0)
+                between(sensitivities[k], sensitivities[k + 1], length, ds_begin, ds_end, part, s0)
+                linearise(field, width, t0, x0, s0, p, f0, jx0, jp0, ds0)
+            else:
+                copy(xs[k], x0)
+                copy(sensitivities[k], s0)
+                copy(f_begin, f0)
+                copy(ds_begin, ds0)
+                copy(jx_begin, jx0)
+                copy(jp_begin, jp0)
+            between(x0, x2, h, f0, f2, 0.5, x1)
+            between(s0, s2, h, ds0, ds2, 0.5, s1)
+            derivatives(field, t0 + 0.5 * h, x1, p, jx1, jp1)
+            # The sensitivity's adjoint, and what it adds to the path's.
+            if has_new_weights:
+                through_sensitivity(field, t0 + h, x2, p, adjoint, s2, entries, onto_path2)
+                has_new_weights = False
+            pull_back_matrix(field, width, jx2, adjoint, a)
+            advance(adjoint, 0.5 * h, a, trial)
+            pull_back_matrix(field, width, jx1, trial, b)
+            advance(adjoint, 0.5 * h, b, trial)
+            pull_back_matrix(field, width, jx1, trial, c)
+            advance(adjoint, h, c, trial)
+            pull_back_matrix(field, width, jx0, trial, d)
+            copy(adjoint, trial)
+            for m in range(size):
+                adjoint[m] += h / 6.0 * (a[m] + 2.0 * (b[m] + c[m]) + d[m])
+            between(trial, adjoint, h, a, d, 0.5, adjoint1)
+            through_sensitivity(field, t0 + 0.5 * h, x1, p, adjoint1, s1, entries, onto_path1)
+            through_sensitivity(field, t0, x0, p, adjoint, s0, entries, onto_path0)
+            # The path's adjoint, and the gradient.
+            through_path(field, jx2, jp2, path, pa)
+            for q in range(inputs):
+                pa[q] += onto_path2[q]
+            advance(path, 0.5 * h, pa, path_trial)
+            through_path(field, jx1, jp1, path_trial, pb)
+            for q in range(states):
+                path_trial[q] = path[q] + 0.5 * h * (pb[q] + onto_path1[q])
+            through_path(field, jx1, jp1, path_trial, pc)
+            for q in range(states):
+                path_trial[q] = path[q] + h * (pc[q] + onto_path1[q])
+            through_path(field, jx0, jp0, path_trial, pd)
+            copy(path, path_trial)
+            for q in range(states):
+                pd[q] += onto_path0[q]
+                path[q] += h / 6.0 * (pa[q] + 2.0 * (pb[q] + pc[q] + 2.0 * onto_path1[q]) + pd[q])
+            between(path_trial, path, h, pa, pd, 0.5, path1)
+            through_path(field, jx1, jp1, path1, pb)
+            through_path(field, jx0, jp0, path, pc)
+            for q in range(inputs - states):
+                m = states + q
+                gradient[q] += h / 6.0 * (pa[m] + 4.0 * (pb[m] + onto_path1[m]) + pc[m] + onto_path0[m])
+            copy(x0, x2)
+            copy(s0, s2)
+            copy(f0, f2)
+            copy(ds0, ds2)
+            copy(jx0, jx2)
+            copy(jp0, jp2)
+            copy(onto_path0, onto_path2)
     for q in range(free.size):
         gradient[inputs - states + q] = path[int(free[q])]
 
