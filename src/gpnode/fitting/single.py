@@ -104,7 +104,7 @@ def run_fit(
             kept = stack.enter_context(Checkpoint(Path(checkpoint), run))
         start_key, disperse_key, chain_key = _keys(seed)
         display.say("reading the data")
-        start, points = _find_or_load_start(model, data, method, (start_key, disperse_key), display, kept)
+        start, points = _find_or_load_start(model, data, method, (start_key, disperse_key), display, kept, allowed)
         try:
             start, sampled = method.draw(start, points, chain_key, LiveSession(display, executor, kept, allowed))
         except OutOfTime:
@@ -153,13 +153,14 @@ def _find_or_load_start(
     keys: tuple[Array, Array],
     display: Display,
     checkpoint: Checkpoint | None,
+    budget: Budget,
 ) -> tuple[Start, list[np.ndarray]]:
     """Where chains begin, in the coordinates of their whitenings: from the checkpoint, or by a search."""
     loaded = None if checkpoint is None else checkpoint.load_start(model, data)
     if loaded is not None:
         return loaded
-    start = find_start(bind(model, data), keys[0], method, display.say)
+    start = find_start(bind(model, data), keys[0], method, display.say, budget)
     points = disperse(start, method.num_chains, keys[1])
-    if checkpoint is not None:
+    if checkpoint is not None and not start.hurried:
         checkpoint.save_start(start, points)
     return start, points

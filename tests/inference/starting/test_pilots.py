@@ -9,6 +9,7 @@ import pytest
 
 import gpnode as gn
 from gpnode.inference.maximum import Maximum
+from gpnode.inference.running.budget import Budget
 from gpnode.inference.running.chains import Chain, run_chains, start_chains
 from gpnode.inference.starting.ladder import find_start
 from gpnode.inference.starting.pilots import Pilots, Place, _by_place, pinned, run_pilots
@@ -47,6 +48,21 @@ def test_chains_begin_where_pilots_ended(unexplained, short):
     assert max(values) - min(values) < 3.0 * start.problem.size
 
 
+@pytest.mark.slow
+def test_without_time_for_pilots_there_is_one_maximum_that_no_checkpoint_keeps(unexplained, short, tmp_path):
+    model = gn.Model(gn.Dictionary(["x"], gn.polynomial(degree=2)), initial={"x": 0.0})
+    said: list[str] = []
+    start = find_start(gn.bind(model, unexplained), jax.random.key(0), short, said.append, Budget(1e-9))
+    assert start.hurried
+    assert not start.piloted
+    assert len(start.maxima) == 1
+    assert any("time is up" in what for what in said)
+    found = gn.fit(model, unexplained, method=short, budget=1e-9, checkpoint=tmp_path, progress=False)
+    assert "with no draw" in str(found.diagnose())
+    with pytest.raises(gn.CheckpointError, match="no draws yet"):
+        gn.open_checkpoint(tmp_path, model, unexplained)
+
+
 def test_a_start_far_below_the_others_is_left_behind(unexplained, short, monkeypatch):
     """Two starts that cannot move: one of them with a hundred times the noise there is."""
     model = gn.Model(
@@ -60,7 +76,7 @@ def test_a_start_far_below_the_others_is_left_behind(unexplained, short, monkeyp
     monkeypatch.setattr("gpnode.inference.starting.pilots.run_chains", _stand_still)
     good, bad = np.array([1.0, -3.0]), np.array([1.0, 1.6])
     starts = [Candidate(u, 0.0, "") for u in (bad, good)]
-    ((place,),) = run_pilots(problem, starts, short, jax.random.key(0), lambda what: None)
+    ((place,),) = run_pilots(problem, starts, short, jax.random.key(0), lambda what: None, Budget())
     assert np.array_equal(place.ends, [good])
 
 

@@ -30,12 +30,17 @@ def read_budget(value: float | str | None) -> float | None:
     """Seconds, from a number of them or a text such as ``"90 s"``, ``"5 min"`` or ``"2h"``."""
     if value is None:
         return None
-    found = _FORM.fullmatch(str(value))
-    unit = None if found is None else _UNITS.get(found[2].lower() or "s")
-    try:
-        seconds = math.nan if found is None or unit is None else float(found[1]) * unit
-    except ValueError:
-        seconds = math.nan
+    seconds = _seconds_of(value) if isinstance(value, str) else float(value)
     if not 0 < seconds < math.inf:
         raise ValueError(f'a budget is a time such as "90 s", "5 min" or "2 h"; got {value!r}.')
     return seconds
+
+
+def _seconds_of(text: str) -> float:
+    """NaN if it is no time."""
+    found = _FORM.fullmatch(text)
+    unit = None if found is None else _UNITS.get(found[2].lower() or "s")
+    try:
+        return math.nan if found is None or unit is None else float(found[1]) * unit
+    except ValueError:
+        return math.nan

@@ -78,7 +78,7 @@ def leapfrog(potential: Callable[[Array], tuple[Array, Array, Array]]) -> Callab
 class NUTS(Sampler):
     """The No-U-Turn sampler, with a dense metric.
 
-    ``draws`` per chain are made; by default 1000, and while chains do not agree twice as many, up to five times, of
+    ``draws`` per chain are made; by default 500, and while chains do not agree twice as many, up to six times, of
     which the second half is kept.
     Of chains that had to be longer than others, draws are thinned to equally many.
     Where the search finds several maxima they share the ``chains``, two at least in each.

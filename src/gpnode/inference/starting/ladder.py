@@ -11,6 +11,7 @@ from jax import Array
 
 from gpnode.errors import StartError
 from gpnode.inference.maximum import Maximum, approximation_at, find_maximum
+from gpnode.inference.running.budget import Budget, OutOfTime
 from gpnode.inference.samplers.base import Method, Sampler
 from gpnode.inference.starting.accuracy import back_to_the_data, with_accurate_steps
 from gpnode.inference.starting.alternation import alternate
@@ -23,10 +24,13 @@ from gpnode.problem.grid import with_steps, with_steps_for
 _SAME_MISFIT, _WORSE_MISFIT = 0.5, 50.0  # nats between candidates that are the same minimum, or not worth a climb
 
 
-def find_start(problem: Problem, key: Array, method: Method, say: Callable[[str], None]) -> Start:
+def find_start(
+    problem: Problem, key: Array, method: Method, say: Callable[[str], None], budget: Budget | None = None
+) -> Start:
     """Climb the start ladder. Raises :class:`StartError` with a remedy if no path can be found.
 
-    If the method has pilots, they show the way where the equations alone cannot follow the data.
+    If the method has pilots, they show the way where the equations alone cannot follow the data; if their time is up,
+    the start is a hurried one.
     """
     settings = method.search
     result = find_candidates(problem, key, settings, say)
@@ -37,9 +41,13 @@ def find_start(problem: Problem, key: Array, method: Method, say: Callable[[str]
             "unobserved states with scales={...}, or pass solver=Stiff() if the system has very fast and slow parts."
         )
     ladder = [*_distinct(result.candidates)[: settings.most_maxima], *result.flexible]
-    pilot = method.pilot()
+    pilot, hurried = method.pilot(), False
     if pilot is not None and result.flexible:
-        piloted = _follow_pilots(problem, result, ladder, pilot, key, say)
+        try:
+            piloted = _follow_pilots(problem, result, ladder, pilot, key, say, budget or Budget())
+        except OutOfTime:
+            say("the time is up before pilot chains have shown the way")
+            piloted, hurried, ladder = None, True, ladder[:1]
         if piloted is not None:
             return piloted
     say("choosing the solver's steps")
@@ -65,7 +73,7 @@ def find_start(problem: Problem, key: Array, method: Method, say: Callable[[str]
     points = np.vstack([best.centre, best.centre + z @ best.scale_tril.T])
     problem = with_accurate_steps(problem, best.centre, points)
     kept = tuple(m for m in maxima if m.log_evidence > best.log_evidence - settings.negligible)
-    return Start(problem, kept[: settings.most_maxima], result)
+    return Start(problem, kept[: settings.most_maxima], result, hurried=hurried)
 
 
 def _follow_pilots(
@@ -75,10 +83,11 @@ def _follow_pilots(
     sampler: Sampler,
     key: Array,
     say: Callable[[str], None],
+    budget: Budget,
 ) -> Start | None:
     """Chains that begin where the best pilots were; None if no pilot could set out, or the final grid has no path."""
     problem = with_steps(problem)
-    pilots = run_pilots(problem, starts, sampler, key, say)
+    pilots = run_pilots(problem, starts, sampler, key, say, budget)
     if not pilots.places:
         return None
     say("checking the solver's steps")

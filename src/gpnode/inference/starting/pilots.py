@@ -21,6 +21,7 @@ import numpyro.distributions as dist
 from jax import Array
 
 from gpnode.inference.maximum import Maximum, approximation_at
+from gpnode.inference.running.budget import Budget, OutOfTime
 from gpnode.inference.running.chains import Chain, run_chains, start_chains
 from gpnode.inference.samplers.base import Sampler
 from gpnode.inference.starting.alternation import alternate
@@ -65,10 +66,16 @@ class Pilots(NamedTuple):
 
 
 def run_pilots(
-    problem: Problem, starts: list[Candidate], sampler: Sampler, key: Array, say: Callable[[str], None]
+    problem: Problem,
+    starts: list[Candidate],
+    sampler: Sampler,
+    key: Array,
+    say: Callable[[str], None],
+    budget: Budget,
 ) -> Pilots:
     """Send out a chain from each start; there are no places if no start has a path on this grid.
 
+    Raises :class:`OutOfTime` if the budget is spent before they have shown anything.
     States of the sampler must have fields ``unconstrained`` and ``level``, the mean log density of late.
     """
     settings: Piloting = sampler.piloting  # type: ignore[attr-defined]
@@ -87,7 +94,7 @@ def run_pilots(
             setting_out.append(approximation)
     if kept_to:
         say(f"{len(kept_to)} pilot chains that leave one variable each to its process")
-        ends = _lead(kept_to, sampler)
+        ends = _lead(kept_to, sampler, budget)
         setting_out += [a for a in (approximation_at(quick, u) for u in ends) if a is not None]
     if not setting_out:
         return Pilots([])
@@ -98,7 +105,7 @@ def run_pilots(
     racing = start_chains(quick, [a.whitening() for a in setting_out], centres, chain_key, sampler)
     for block in range(1, settings.most_blocks + 1):
         before = {chain.index: _level(chain) for chain in racing}
-        run_chains(quick, racing, sampler, _until(block * settings.block), lambda chains: None)
+        _advance(quick, racing, sampler, block * settings.block, budget)
         if block > 1:  # until then a chain may still be falling from a spike
             racing = _ahead(racing, settings.hopeless * problem.size)
         say(f"{len(racing)} pilot chains, log density up to {max(map(_level, racing)):.0f}")
@@ -112,7 +119,7 @@ def run_pilots(
     return Pilots([_place(chains, settings) for chains in _by_place(ahead, settings)])
 
 
-def _lead(setting_out: list[tuple[Problem, Maximum, Array]], sampler: Sampler) -> list[np.ndarray]:
+def _lead(setting_out: list[tuple[Problem, Maximum, Array]], sampler: Sampler, budget: Budget) -> list[np.ndarray]:
     """Where chains end after some blocks, each on its own problem and with its own key."""
     settings: Piloting = sampler.piloting  # type: ignore[attr-defined]
     problems = [problem for problem, _, _ in setting_out]
@@ -121,7 +128,7 @@ def _lead(setting_out: list[tuple[Problem, Maximum, Array]], sampler: Sampler) -
         for problem, approximation, key in setting_out
         for chain in start_chains(problem, [approximation.whitening()], [np.zeros(problem.size)], key, sampler)
     ]
-    run_chains(problems, chains, sampler, _until(settings.pinned_blocks * settings.block), lambda chains: None)
+    _advance(problems, chains, sampler, settings.pinned_blocks * settings.block, budget)
     return [np.asarray(chain.state.unconstrained) for chain in chains]
 
 
@@ -149,8 +156,17 @@ def _place(chains: list[Chain], settings: Piloting) -> Place:
     return Place([np.asarray(chain.state.unconstrained) for chain in chains], draws)
 
 
-def _until(steps: int) -> Callable[[Chain], int]:
-    return lambda chain: steps - chain.done
+def _advance(
+    problem: Problem | list[Problem], chains: list[Chain], sampler: Sampler, steps: int, budget: Budget
+) -> None:
+    """Until chains have made so many steps."""
+
+    def left(chain: Chain) -> int:
+        return 0 if budget.is_spent else steps - chain.done
+
+    run_chains(problem, chains, sampler, left, lambda chains: None)
+    if budget.is_spent:
+        raise OutOfTime
 
 
 def _level(chain: Chain) -> float:

@@ -23,13 +23,15 @@ _NATS_PER_PARAMETER, _NATS_BELOW = 3.0, 10.0  # how far below the maximum a firs
 class Start:
     """The problem on its final grid, its maxima from best to worst, and the record of the search.
 
-    If ``piloted``, there is a "maximum" for every chain: the end of a pilot, where it begins.
+    If ``piloted``, there is a "maximum" for every chain: the end of a pilot, where it begins. If ``hurried``, the time
+    was up before pilots had shown the way, and there is but one maximum.
     """
 
     problem: Problem
     maxima: tuple[Maximum, ...]
     search: SearchResult
     piloted: bool = False
+    hurried: bool = False
 
     def chains_each(self, chains: int) -> int:
         """How many of the chains begin at each maximum."""

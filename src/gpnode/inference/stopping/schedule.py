@@ -16,13 +16,13 @@ class Stopping:
     same draws, and what is left out was fixed before any draw was seen.
     """
 
-    first_goal: int = 1000
+    first_goal: int = 500
     """Draws per chain at which agreement is looked for first."""
-    doublings: int = 5
+    doublings: int = 6
     """How often the goal doubles; at the last one a run ends in any case."""
-    modes_from: int = 3
+    modes_from: int = 4
     """Doublings after which agreement within modes is enough: before, chains may be about to leave a place."""
-    accuracy_checks: tuple[int, ...] = (100, 400, 1000)
+    accuracy_checks: tuple[int, ...] = (100, 500)
     """Draws, well before the first goal, at which the solver's accuracy is checked where chains are."""
 
     def goals(self, draws: int | None) -> tuple[int, ...]:
