@@ -99,8 +99,11 @@ def path(field: Field, start: tuple[float, ...], times: np.ndarray) -> np.ndarra
     blown = lambda t, x: _BOUND - np.max(np.abs(x))  # noqa: E731
     blown.terminal = True  # type: ignore[attr-defined]
     values = np.full((times.size, len(start)), np.inf)
-    with np.errstate(all="ignore"):
-        solved = solve_ivp(field, (0.0, END), start, "LSODA", times, rtol=1e-9, atol=1e-9, events=blown)
+    try:
+        with np.errstate(all="ignore"):
+            solved = solve_ivp(field, (0.0, END), start, "LSODA", times, rtol=1e-9, atol=1e-9, events=blown)
+    except ValueError:  # so fast that there is nothing between here and infinity
+        return values
     values[: solved.y.shape[1]] = solved.y.T
     return values
 

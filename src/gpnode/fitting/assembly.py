@@ -15,11 +15,13 @@ from gpnode.inference.sampled import Sampled, pick_evenly
 from gpnode.inference.samplers.base import Method
 from gpnode.inference.starting.accuracy import ACCURACY_DRAWS, solver_errors
 from gpnode.inference.starting.start import Start
+from gpnode.inference.stopping.modes import find_modes
+from gpnode.inference.stopping.weighing import weigh
 from gpnode.model.model import Model
 from gpnode.problem.binding import fingerprint
 from gpnode.problem.covariance import RELATIVE_JITTER
 from gpnode.problem.density import Problem
-from gpnode.problem.evaluation import report_draws
+from gpnode.problem.evaluation import log_densities, report_draws
 from gpnode.results.posterior import Posterior
 from gpnode.results.record import Accuracy, Record, StartRecord
 
@@ -43,6 +45,7 @@ def assemble(
         constants={n: np.asarray(m).tolist() for n, m in problem.dynamics.constants().items()},
         seconds=seconds,
         versions=installed_versions(),
+        bridged=_bridged(problem, sampled) if method.is_sample else None,
         **sampled.details,
     )
     return Posterior(
@@ -68,6 +71,16 @@ def _accuracy(problem: Problem, unconstrained: np.ndarray) -> Accuracy | None:
     weights = np.exp(difference - difference.max())
     shift = float(weights.std() / weights.mean())
     return Accuracy(float(np.abs(difference).max()), shift, len(chosen))
+
+
+def _bridged(problem: Problem, sampled: Sampled) -> dict[str, list[float | None]] | None:
+    """Weights of modes by bridge sampling; None if there is one."""
+    modes = find_modes(sampled.unconstrained, sampled.stats["log_density"].to_numpy())
+    if modes.count == 1:
+        return None
+    found = weigh(lambda points: log_densities(problem, points)[0], sampled.unconstrained, modes)
+    errors = [float(error) if np.isfinite(error) else None for error in found.errors]
+    return {"values": found.values.tolist(), "errors": errors}
 
 
 def _dataset(problem: Problem, unconstrained: np.ndarray) -> xr.Dataset:

@@ -15,6 +15,7 @@ import xarray as xr
 from gpnode.data.observations import Observations
 from gpnode.inference.stopping.modes import Modes, find_modes
 from gpnode.inference.stopping.statistics import bulk_ess, rank_rhat, tail_ess
+from gpnode.inference.stopping.weighing import Weights, weights_of
 from gpnode.model.model import Model
 from gpnode.problem.density import Problem
 from gpnode.results.record import Record
@@ -130,6 +131,39 @@ class Posterior:
         """
         visits = self.visits
         return [self] if visits.count == 1 else [self._at(*visits.positions(mode)) for mode in range(visits.count)]
+
+    @property
+    def mode_weights(self) -> Weights:
+        """What part of the posterior each of :meth:`modes` holds, with standard errors, infinite where unknown.
+
+        By the time chains spent in them if they changed often, else by bridge sampling, which does not need that.
+        """
+        bridged = self.record.bridged
+        if bridged is None:
+            return weights_of(self.visits, None)
+        errors = [np.inf if error is None else error for error in bridged["errors"]]
+        return weights_of(self.visits, Weights(np.array(bridged["values"], float), np.array(errors)))
+
+    def reweighted(self) -> Posterior:
+        """The same posterior with as many draws of each mode as its weight says, evenly chosen; itself if there is one.
+
+        Draws are cut into pieces that take the place of chains; there are fewer of them, for none is used twice.
+        """
+        visits, weights = self.visits, self.mode_weights.values
+        if visits.count == 1:
+            return self
+        places = [np.nonzero(visits.labels == mode) for mode in range(visits.count)]
+        total = min(len(chain) / max(weight, 1e-12) for (chain, _), weight in zip(places, weights, strict=True))
+        chosen = []
+        for (chain, draw), weight in zip(places, weights, strict=True):
+            picked = np.linspace(0, len(chain) - 1, int(weight * total)).astype(int)
+            chosen.append(np.stack([chain[picked], draw[picked]]))
+        # One piece after the other has a draw of each mode in turn, so that pieces are alike.
+        together = np.concatenate(chosen, axis=1)
+        length = together.shape[1] // self.unconstrained.shape[0]
+        pieces = [together[:, i :: self.unconstrained.shape[0]][:, :length] for i in range(self.unconstrained.shape[0])]
+        chain, draw = np.stack(pieces, axis=1)
+        return self._at(chain, draw)
 
     def _at(self, chain: np.ndarray, draw: np.ndarray) -> Posterior:
         """The draws at these positions (pieces, draws)."""

@@ -53,7 +53,8 @@ class Record:
     ``method`` and ``settings`` name the sampler; ``draws_made`` counts the draws of each chain before any were left
     out; ``budget`` is the time that was allowed, in seconds, and ``out_of_time`` says that it ended the run;
     ``solver_failures`` and ``warmup_failures`` count failed solves by cause; ``constants`` marks entries of reported
-    arrays that are fixed; ``laplace`` has what an approximation knows of itself.
+    arrays that are fixed; ``laplace`` has what an approximation knows of itself; ``bridged`` are weights of modes by
+    bridge sampling and their standard errors, infinite ones as None.
     """
 
     method: str
@@ -77,6 +78,7 @@ class Record:
     out_of_time: bool = False
     e_bfmi: float | None = None
     laplace: dict[str, Any] | None = None
+    bridged: dict[str, list[float | None]] | None = None
     format: int = FORMAT
 
     def sampler(self) -> Method:

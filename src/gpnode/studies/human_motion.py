@@ -138,7 +138,7 @@ def run(
     )
     posterior.save(output / "posterior.nc")
     results.save_table(output, posterior)
-    visits, modes = posterior.visits, posterior.modes()
+    modes = posterior.modes()
     figures: dict[str, Any] = {
         "study": "human-motion",
         "case": case,
@@ -155,7 +155,7 @@ def run(
         "all": evaluate(posterior, recording),
         "modes": [
             {"weight": weight, "standard_error": error, **results.agreement(mode), **evaluate(mode, recording)}
-            for mode, weight, error in zip(modes, visits.weights, visits.weight_errors, strict=True)
+            for mode, weight, error in zip(modes, *posterior.mode_weights, strict=True)
             if len(modes) > 1
         ],
     }

@@ -94,10 +94,28 @@ def test_modes_that_chains_never_leave_are_judged_each_by_itself(posterior):
     apart = with_draws(posterior, draws + np.repeat([0.0, 9.0], 4)[:, None])
     assert failed(apart) == {"one mode", "weights of modes"}
     assert "SEVERAL MODES" in str(apart.diagnose())
-    assert "never went" in str(apart.diagnose())
+    assert "no way from one mode to another" in str(apart.diagnose())
     astray = with_draws(posterior, draws + np.array([0.0, 0, 0, 2, 9, 9, 9, 9])[:, None])
     assert {"one mode", "chains agree"} < failed(astray)
     assert "NOT CONVERGED" in str(astray.diagnose())
+
+
+def test_modes_that_chains_never_leave_have_weights_by_bridge_sampling(posterior):
+    draws = np.random.default_rng(1).normal(size=(8, 1000)) + np.repeat([0.0, 9.0], 4)[:, None]
+    apart = with_draws(posterior, draws)
+    bridged = {"values": [0.9, 0.1], "errors": [0.02, 0.02]}
+    apart = dataclasses.replace(apart, record=dataclasses.replace(apart.record, bridged=bridged))
+    assert failed(apart) == {"one mode"}
+    assert "90.0% ± 2.0%" in str(apart.diagnose())
+    low = 0 if apart.visits.labels[0, 0] == 0 else 1  # which of the two is the first
+    found = apart.reweighted()
+    assert found.draws.sizes["chain"] == 8
+    high_part = float((found.draws["r"] > 4.5).mean())
+    assert high_part == pytest.approx(0.1 if low == 0 else 0.9, abs=0.02)
+    assert 4000 < found.draws.sizes["chain"] * found.draws.sizes["draw"] <= 8000
+    unknown = {"values": [0.5, 0.5], "errors": [None, None]}
+    apart = dataclasses.replace(apart, record=dataclasses.replace(apart.record, bridged=unknown))
+    assert failed(apart) == {"one mode", "weights of modes"}
 
 
 def test_modes_that_chains_visit_by_turns_have_weights(posterior):

@@ -18,6 +18,7 @@ from gpnode.inference.stopping.statistics import (
     rank_rhat,
     tail_ess,
 )
+from gpnode.inference.stopping.weighing import Weights
 from gpnode.results.diagnostics.audit import widths_against_prior
 from gpnode.results.diagnostics.explaining import adequacy_checks
 from gpnode.results.posterior import Posterior
@@ -140,7 +141,7 @@ def _sample_checks(posterior: Posterior, method: Method) -> list[Check]:
     chains = posterior.draws.sizes["chain"]
     within = ", within each mode" if apart else ""
     return [
-        *(_modes_checks(modes) if apart else []),
+        *(_modes_checks(modes, posterior.mode_weights) if apart else []),
         Check(
             "chains agree",
             worst_rhat <= RHAT_LIMIT,
@@ -172,15 +173,19 @@ def _sample_checks(posterior: Posterior, method: Method) -> list[Check]:
     ]
 
 
-def _modes_checks(modes: Modes) -> list[Check]:
-    errors = modes.weight_errors
-    shares = ", ".join(f"{w:.0%} ± {e:.0%}" for w, e in zip(modes.weights, errors, strict=True))
-    detail = f"by the time spent in them {shares}, standard errors at most {WEIGHT_ERROR_LIMIT:.0%} wanted"
-    if not modes.switches:
-        detail = "chains never went from one mode to another: how many are in which says nothing of the modes' weights"
-    elif np.isinf(errors).any():
-        spent = ", ".join(f"{w:.0%}" for w in modes.weights)
-        detail = f"too few ways from one mode to another for the time spent in them ({spent}) to tell their weights"
+def _modes_checks(modes: Modes, weights: Weights) -> list[Check]:
+    """What there is to say of several modes, and of their weights."""
+    by_time = np.array_equal(weights.values, modes.weights)
+    spent = ", ".join(f"{w:.0%}" for w in modes.weights)
+    shares = ", ".join(f"{w:.1%} ± {e:.1%}" for w, e in zip(weights.values, weights.errors, strict=True))
+    how = "by the time spent in them" if by_time else f"by bridge sampling, not by the time spent in them ({spent}),"
+    detail = f"{how} {shares}, standard errors at most {WEIGHT_ERROR_LIMIT:.0%} wanted"
+    if np.isinf(weights.errors).any():
+        few = "too few ways from one mode to another" if modes.switches else "no way from one mode to another"
+        detail = (
+            f"{few} for the time spent in them ({spent}) to tell their weights, and none is known by bridge sampling: "
+            "no simple density is like a mode"
+        )
     left_out = modes.count - len(modes.main)
     rare = f"; {left_out} of them too rarely visited to be judged" if left_out else ""
     return [
@@ -188,13 +193,14 @@ def _modes_checks(modes: Modes) -> list[Check]:
             "one mode",
             False,
             f"draws fall into {modes.count} modes between which chains went {modes.switches} times{rare}",
-            "Look at each mode by itself, posterior.modes(), or tell them apart by a narrower prior.",
+            "Look at each mode by itself, posterior.modes(), at all with their weights, posterior.reweighted(), or "
+            "tell them apart by a narrower prior.",
         ),
         Check(
             "weights of modes",
-            bool(errors.max() <= WEIGHT_ERROR_LIMIT),
+            bool(weights.errors.max() <= WEIGHT_ERROR_LIMIT),
             detail,
-            "Run longer for the weights of the modes.",
+            "Run longer for the weights of the modes, or look at each by itself.",
         ),
     ]
 

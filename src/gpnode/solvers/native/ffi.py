@@ -7,6 +7,7 @@ below are those of the typed FFI's binary interface, version 0.x.
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -162,6 +163,7 @@ def shared_address(symbol: str, array: np.ndarray) -> Any:
 
 
 _registered: dict[str, Any] = {}  # handlers must outlive every caller
+_registering = threading.Lock()
 
 
 def register(name: str, serve: Callable[[int], int], cached: bool = True) -> None:
@@ -170,9 +172,10 @@ def register(name: str, serve: Callable[[int], int], cached: bool = True) -> Non
     ``serve`` is a function of a module, neither a closure nor compiled; it begins by asking :func:`is_registration`.
     Callers see to it that XLA can (:mod:`.availability`).
     """
-    if name not in _registered:
-        handler = cfunc(SIGNATURE, cache=cached, error_model="numpy")(serve)
-        address: Any = handler.address
-        function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)
-        jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(function), platform="cpu")
-        _registered[name] = handler
+    with _registering:  # fits may run in several threads
+        if name not in _registered:
+            handler = cfunc(SIGNATURE, cache=cached, error_model="numpy")(serve)
+            address: Any = handler.address
+            function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)
+            jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(function), platform="cpu")
+            _registered[name] = handler

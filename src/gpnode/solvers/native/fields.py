@@ -23,6 +23,8 @@ kept for another process.
 # mypy: ignore-errors
 # ruff: noqa: D103
 
+import threading
+
 import numpy as np
 from numba import njit
 
@@ -43,18 +45,20 @@ STATES, PARAMETERS, INPUTS, STATE_ENTRIES, PARAMETER_ENTRIES = range(7, 12)
 
 ROWS = 1 << 14
 WORDS = 1 + PARAMETER_ENTRIES + 1  # the name, and the description
+_entering = threading.Lock()
 _table = np.zeros((ROWS, WORDS), np.int64)
 _table_address = shared_address("gpnode_fields", _table)
 
 
 def enter(name, description):
     """Keep a field's description under its ``name``, a positive number."""
-    for probe in range(ROWS):
-        row = _table[(name + probe) % ROWS]
-        if row[0] in (0, name):
-            row[1:] = description
-            row[0] = name
-            return
+    with _entering:
+        for probe in range(ROWS):
+            row = _table[(name + probe) % ROWS]
+            if row[0] in (0, name):
+                row[1:] = description
+                row[0] = name
+                return
     raise MemoryError(f"more than {ROWS} vector fields in one process.")
 
 
