@@ -15,7 +15,7 @@ COVERAGE := $(if $(filter 3.11,$(SERIES)),,--cov=gpnode --cov-report=term:skip-c
 # Types are checked against the stubs of one set of libraries: those of newer ones differ from release to release.
 TYPES := $(if $(filter 3.11,$(SERIES)),$(BIN)/mypy)
 
-.PHONY: demo test fast-tests test-slow lint bench bench-discovery docs docs-results clean
+.PHONY: demo test fast-tests test-bits test-slow lint bench bench-discovery docs docs-results clean
 
 # The main job: predator and prey from cold, equations, verdicts, pictures.
 demo: $(READY)
@@ -31,6 +31,10 @@ fast-tests: $(READY)
 	XLA_FLAGS="--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true \
 	$(EMITTERS) --xla_cpu_parallel_codegen_split_count=1" \
 	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 30 $(COVERAGE)
+
+# Same seed, same draws, whatever is compiled already, wherever chains run.
+test-bits: $(READY)
+	$(BIN)/python -m pytest -m slow tests/robustness/test_same_bits.py
 
 test-slow: $(DOCS_READY)
 	$(BIN)/python -m pytest -m slow

@@ -19,8 +19,11 @@ from gpnode.inference.starting.pilots import run_pilots
 from gpnode.inference.starting.search import Candidate, SearchResult, find_candidates
 from gpnode.inference.starting.start import Start
 from gpnode.problem.density import Problem
+from gpnode.problem.evaluation import log_densities
 from gpnode.problem.grid import with_steps, with_steps_for
 
+_NEAR_POINTS, _FAR_POINTS = 8, 16  # at which steps are checked, besides the maximum
+_NEAR = 0.3  # standard deviations of the normal approximation
 _SAME_MISFIT, _WORSE_MISFIT = 0.5, 50.0  # nats between candidates that are the same minimum, or not worth a climb
 
 
@@ -69,11 +72,20 @@ def find_start(
     maxima.sort(key=lambda m: -m.log_evidence)
     best = maxima[0]
     say("checking the solver's steps")
-    z = 0.3 * np.asarray(jax.random.normal(key, (8, best.centre.size)))
-    points = np.vstack([best.centre, best.centre + z @ best.scale_tril.T])
-    problem = with_accurate_steps(problem, best.centre, points)
+    problem = with_accurate_steps(problem, best.centre, _points_about(problem, best, key))
     kept = tuple(m for m in maxima if m.log_evidence > best.log_evidence - settings.negligible)
     return Start(problem, kept[: settings.most_maxima], result, hurried=hurried)
+
+
+def _points_about(problem: Problem, maximum: Maximum, key: Array) -> np.ndarray:
+    """The maximum, points near it, and points as far from it as draws are, if they are as likely as draws (n, size)."""
+    z = np.array(jax.random.normal(key, (_NEAR_POINTS + _FAR_POINTS, maximum.centre.size)))
+    z[:_NEAR_POINTS] *= _NEAR
+    points = maximum.centre + z @ maximum.scale_tril.T
+    heights, _ = log_densities(problem, points)
+    likely = heights > maximum.log_density - maximum.centre.size
+    likely[:_NEAR_POINTS] = True
+    return np.vstack([maximum.centre, points[likely]])
 
 
 def _follow_pilots(
