@@ -96,7 +96,7 @@ def test_bad_tables(call, word):
 def test_csv_that_is_not_one(tmp_path):
     path = tmp_path / "empty.csv"
     path.write_text("")
-    with pytest.raises(gn.DataError, match="not a readable CSV"):
+    with pytest.raises(gn.DataError, match="is empty"):
         gn.Observations.from_csv(path)
 
 

@@ -15,7 +15,7 @@ from gpnode.formats.toml_values import read_prior
     [
         ("extra", {}, "may have"),
         ("data", {"file": 3}, "needs file"),
-        ("data", {"file": "data.csv", "separator": ";"}, "may have"),
+        ("data", {"file": "data.csv", "skip": 3}, "may have"),
         ("model", {"degree": 99}, "up to 10"),
         ("model", {"degree": True}, "up to 10"),
         ("model", {"states": "hare"}, "list of texts"),

@@ -48,6 +48,8 @@ class Observations:
     series: tuple[Series, ...]
     start: Mapping[str, float] = field(default_factory=dict)
     time_unit: str | None = None
+    notes: tuple[str, ...] = ()
+    """What was made of the file the measurements came from."""
 
     def __init__(
         self,
@@ -129,40 +131,72 @@ class Observations:
 
     @classmethod
     @accepts(trajectory="experiment")
-    def from_csv(
+    def from_file(
         cls,
         path: Any,
         *,
-        time: str = "time",
+        time: str | None = None,
         variables: Sequence[str] | None = None,
         variable: str | None = None,
-        value: str = "value",
+        value: str | None = None,
         experiment: str | None = None,
         start: Any = None,
         time_unit: str | None = None,
         sort: bool = False,
+        decimal: str | None = None,
+        separator: str | None = None,
+        sheet: str | None = None,
+        replicates: bool = False,
     ) -> Observations:
-        """From a CSV file: wide by default, long when ``variable=`` names the column of variable names."""
-        try:
-            table = pd.read_csv(path, skipinitialspace=True)
-        except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
-            raise DataError(
-                f"{path} is not a readable CSV table: {error}. Save it as comma-separated UTF-8."
-            ) from error
-        if variable is not None:
-            return cls.from_long(
-                table,
-                time=time,
-                variable=variable,
-                value=value,
-                experiment=experiment,
-                start=start,
-                time_unit=time_unit,
-                sort=sort,
-            )
-        return cls.from_wide(
-            table, time=time, variables=variables, experiment=experiment, start=start, time_unit=time_unit, sort=sort
+        """From a table in a text file (CSV and its kin) or in an Excel file (.xlsx).
+
+        A table is wide, with one column per variable, or long, with one row per measurement; then ``variable`` names
+        the column that says what was measured, and ``value`` that of the values. What is not said is found out:
+        separators, decimal commas, the column of times, long tables, columns without numbers; :attr:`notes` say what
+        was made of it.
+
+        Parameters
+        ----------
+        time, variables, variable, value, experiment
+            Columns, by their names in the file or by the short ones that equations use.
+        start, time_unit, sort
+            As for :class:`Observations`. Dates need no unit here.
+        decimal, separator, sheet
+            The decimal mark, the mark between columns, and the sheet, where they cannot be found out.
+        replicates
+            Columns such as OD_1, OD_2, OD_3 are runs of one thing, each with a start of its own.
+        """
+        from gpnode.data.reading import read_table
+
+        found = read_table(
+            path,
+            time=time,
+            variables=variables,
+            variable=variable,
+            value=value,
+            experiment=experiment,
+            time_unit=time_unit,
+            decimal=decimal,
+            separator=separator,
+            sheet=sheet,
+            replicates=replicates,
         )
+        options: dict[str, Any] = {
+            "time": found.time,
+            "experiment": found.experiment,
+            "start": start,
+            "time_unit": found.time_unit,
+            "sort": sort,
+        }
+        if found.variable is not None:
+            data = cls.from_long(found.table, variable=found.variable, value=found.value or "value", **options)
+        else:
+            data = cls.from_wide(found.table, **options)
+        object.__setattr__(data, "notes", found.notes)
+        return data
+
+    from_csv = from_file
+    """The old name of :meth:`from_file`."""
 
     # -- views ----------------------------------------------------------------------------
 
@@ -197,7 +231,8 @@ class Observations:
     def with_time_unit(self, time_unit: str | None) -> Observations:
         """The same measurements with another label for the unit of time."""
         new = Observations.__new__(Observations)
-        for name, value in (("series", self.series), ("start", self.start), ("time_unit", time_unit)):
+        kept = {"series": self.series, "start": self.start, "time_unit": time_unit, "notes": self.notes}
+        for name, value in kept.items():
             object.__setattr__(new, name, value)
         return new
 
@@ -220,7 +255,7 @@ class Observations:
                 f"  {s.variable}{where}: {s.times.size} values in [{s.values.min():.4g}, {s.values.max():.4g}], "
                 f"time {s.times[0]:.4g} to {s.times[-1]:.4g}{unit}"
             )
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
 
     @property
     def headline(self) -> str:
@@ -259,6 +294,7 @@ class Observations:
         object.__setattr__(self, "series", kept)
         object.__setattr__(self, "start", start_times(kept, start, origin, time_unit))
         object.__setattr__(self, "time_unit", time_unit)
+        object.__setattr__(self, "notes", ())
         for experiment in self.experiments:
             end = max(s.times[-1] for s in kept if s.experiment == experiment)
             if not end > self.start[experiment]:

@@ -41,6 +41,7 @@ from gpnode.model.priors.sparsity import COEFFICIENT_PRIORS, CoefficientPrior
 from gpnode.model.priors.spike_and_slab import SpikeAndSlab
 from gpnode.solvers import SOLVERS
 
+_TABLE_TEXTS = ("time", "variable", "value", "experiment", "time_unit", "decimal", "separator", "sheet")
 LARGEST_FILE = 200_000_000  # bytes of a table of measurements
 _LARGEST_PROBLEM = 1_000_000
 _MOST_TERMS = 2000
@@ -95,21 +96,21 @@ def read_data(folder: Path, section: Mapping[str, Any]) -> Observations:
     """The table of measurements that ``[data]`` names."""
     if "trajectory" in section:  # the old name
         section = {"experiment" if k == "trajectory" else k: v for k, v in section.items()}
-    refuse_unknown(
-        section, ("file", "time", "variables", "variable", "value", "experiment", "start", "time_unit"), "[data]"
-    )
+    refuse_unknown(section, ("file", *_TABLE_TEXTS, "variables", "start", "replicates"), "[data]")
     if not isinstance(section.get("file"), str):
         raise ModelError('[data] needs file = "measurements.csv".')
     file = folder / section["file"]
     refuse_large(file, LARGEST_FILE)
-    for name in ("time", "variable", "value", "experiment", "time_unit"):
+    for name in _TABLE_TEXTS:
         if not isinstance(section.get(name, ""), str):
             raise ModelError(f"[data] {name} must be a text; got {section[name]!r:.80}.")
+    if not isinstance(section.get("replicates", False), bool):
+        raise ModelError(f"[data] replicates must be true or false; got {section['replicates']!r:.80}.")
     texts_of(section.get("variables", []), "[data] variables")
     options = {k: v for k, v in section.items() if k != "file"}
     if "start" in section:
         options["start"] = _start(section["start"])
-    return Observations.from_csv(file, **options)
+    return Observations.from_file(file, **options)
 
 
 def _start(value: Any) -> Any:

@@ -1,0 +1,175 @@
+"""Cells as numbers: decimal commas, thousands separators, words for "missing", limits, clock times and dates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from gpnode.errors import DataError
+
+MISSING = frozenset(
+    [
+        "",
+        "na",
+        "n/a",
+        "nan",
+        "null",
+        "none",
+        "n.d.",
+        "nd",
+        "n.d",
+        "n.a.",
+        "-",
+        "--",
+        "–",
+        "—",
+        "?",
+        "#n/a",
+        "missing",
+        ".",
+    ]
+)
+"""What people write, in whatever case, where nothing was measured."""
+_SPACES = re.compile(r"(?<=\d)[\u00a0\u202f\u2009' ](?=\d{3}(\D|$))")  # between groups of three digits
+_EXPONENT = r"(?:[eE][+-]?\d+)?"
+_WITH_POINT = re.compile(rf"[+-]?(?:\d+\.\d*|\.\d+){_EXPONENT}")
+_WITH_COMMA = re.compile(rf"[+-]?(?:\d+,\d*|,\d+){_EXPONENT}")
+_COMMA_GROUPS, _POINT_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+"), re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+")
+_LIMIT = re.compile(r"\s*[<>≤≥]\s*[\d.,]+\s*")
+_CLOCK = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?")
+_DATE_FORMS = ("%d.%m.%Y", "%d.%m.%y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%d %B %Y")
+_MORE_DATE_FORMS = ("%b %d, %Y", "%B %d, %Y", "%d-%b-%Y", "%d-%b-%y", "%Y/%m/%d", "%Y.%m.%d", "%Y%m%d")
+_TIMES_OF_DAY = ("", " %H:%M", " %H:%M:%S")
+
+
+@dataclass(frozen=True)
+class NumberStyle:
+    """How a table writes numbers: the mark before decimals, and that between thousands, if any."""
+
+    decimal: str = "."
+    thousands: str = ""
+
+    def plain(self, cell: str) -> str:
+        """The cell as Python writes numbers; "" if nothing was measured."""
+        if cell.lower() in MISSING:
+            return ""
+        cell = _SPACES.sub("", cell.replace("\u2212", "-"))
+        if self.thousands:
+            cell = cell.replace(self.thousands, "")
+        return cell.replace(",", ".") if self.decimal == "," else cell
+
+
+def find_style(cells: Iterable[tuple[int, str]], decimal: str | None = None) -> NumberStyle:
+    """How numbers are written, from cells with their rows; refused where that could be either of two ways."""
+    points: tuple[int, str] | None = None
+    commas: tuple[int, str] | None = None
+    unsure: tuple[int, str] | None = None
+    for row, cell in cells:
+        cell = _SPACES.sub("", cell)
+        if "," not in cell and "." not in cell:
+            continue
+        if "," in cell and "." in cell:
+            last = max(cell.rfind(","), cell.rfind("."))
+            if _is_plain(cell.replace("," if cell[last] == "." else ".", "")):
+                points, commas = ((row, cell), commas) if cell[last] == "." else (points, (row, cell))
+        elif _COMMA_GROUPS.fullmatch(cell):
+            if cell.count(",") > 1:
+                points = points or (row, cell)
+            else:
+                unsure = unsure or (row, cell)
+        elif _WITH_COMMA.fullmatch(cell) or (_POINT_GROUPS.fullmatch(cell) and cell.count(".") > 1):
+            commas = commas or (row, cell)
+        elif _WITH_POINT.fullmatch(cell) and not _POINT_GROUPS.fullmatch(cell):
+            points = points or (row, cell)
+    if decimal is not None:
+        return NumberStyle(decimal, "." if decimal == "," else ",")
+    if points and commas:
+        raise DataError(
+            f"numbers are written in two ways: {points[1]!r} in row {points[0]} and {commas[1]!r} in row {commas[0]}. "
+            "Correct one, or say which mark is decimal (--decimal)."
+        )
+    if commas:
+        return NumberStyle(",", ".")
+    if unsure and not points:
+        raise DataError(
+            f"{unsure[1]!r} in row {unsure[0]} may be a decimal comma or a thousands separator. Say which mark is "
+            "decimal: --decimal , or --decimal ."
+        )
+    return NumberStyle(".", ",")
+
+
+def _is_plain(text: str) -> bool:
+    try:
+        float(text.replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+def is_number(text: str) -> bool:
+    """Whether a cell in Python's own style is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def refuse_limits(column: str, cells: Sequence[str]) -> None:
+    """Refuse detection limits: they are no values."""
+    for i, cell in enumerate(cells):
+        if _LIMIT.fullmatch(cell):
+            raise DataError(
+                f"value of {column!r} in row {i + 1} is {cell!r}: a limit, not a value. Measurements below or above a "
+                "limit cannot be used yet; leave such cells empty if they are few."
+            )
+
+
+# -- times -----------------------------------------------------------------------------------
+
+
+def clock_hours(cells: Sequence[str]) -> np.ndarray | None:
+    """Hours of cells such as 00:30 or 12:05:30; None if they are not of this form."""
+    found = [_CLOCK.fullmatch(cell) for cell in cells if cell]
+    if not found or not all(found):
+        return None
+    hours = []
+    for cell in cells:
+        match = _CLOCK.fullmatch(cell)
+        if match is None:
+            hours.append(np.nan)
+        else:
+            hours.append(int(match[1]) + int(match[2]) / 60 + float(match[3] or 0.0) / 3600)
+    return np.array(hours)
+
+
+def dates_of(column: str, cells: Sequence[str]) -> pd.Series | None:
+    """Dates of cells in one of the usual forms; None if they are none. Refused if they could be two."""
+    texts = pd.Series([cell if cell.lower() not in MISSING else None for cell in cells])
+    filled = texts.dropna()
+    if filled.empty or (filled.map(is_number).all() and not filled.str.fullmatch(r"(19|20)\d{6}").all()):
+        return None
+    iso = pd.to_datetime(texts, errors="coerce", format="ISO8601", utc=True)
+    if iso[filled.index].notna().all() and filled.str.contains("-|T").all():
+        return iso
+    read: dict[str, pd.Series] = {}
+    for form in (*_DATE_FORMS, *_MORE_DATE_FORMS):
+        for clock in _TIMES_OF_DAY:
+            dates = pd.to_datetime(texts, errors="coerce", format=form + clock, utc=True)
+            if dates[filled.index].notna().all():
+                read[form] = dates
+    if not read:
+        return None
+    first, *others = read.values()
+    for dates in others:
+        if not dates.equals(first):
+            one, other = (d[filled.index[0]].date().isoformat() for d in (first, dates))
+            raise DataError(
+                f"dates in column {column!r} could be read in two ways: {filled.iloc[0]!r} is {one} or {other}. Write "
+                "them as YYYY-MM-DD."
+            )
+    return first
