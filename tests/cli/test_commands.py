@@ -45,7 +45,7 @@ def test_every_example_in_the_help_runs(place, monkeypatch, capsys):
         (["diagnose", "nowhere"], "no file"),
         (["compare", "RUN"], "at least two"),
         (["fit", "nowhere.csv", "-o", "out"], "no file"),
-        (["fit", "RUN/problem.toml", "-o", "out", "--degree", "3"], "only with a CSV"),
+        (["fit", "RUN/problem.toml", "-o", "out", "--degree", "3"], "only with a table"),
         (["fit", "RUN/data.csv", "-o", "out", "--time", "month"], "month"),
         (["fit", "RUN/data.csv", "-o", "out", "--time", "year", "--prior", "a=1"], "--equation"),
         (["fit", "RUN/data.csv", "-o", "out", "--time", "year", "--equation", "dhare/dt = eval(1)"], "no function"),

@@ -20,6 +20,7 @@ from gpnode.formats.problem_toml import read_problem
 from gpnode.formats.registry import format_of, read_kept_problem
 from gpnode.inference.running.budget import read_budget
 from gpnode.inference.running.checkpoint import check_same, new_run, read_run
+from gpnode.inference.samplers.registry import METHODS
 from gpnode.problem.binding import fingerprint
 
 
@@ -64,29 +65,73 @@ def _budget(text: str) -> float | None:
 
 
 def add_problem_arguments(parser: argparse.ArgumentParser) -> None:
-    """How a problem is given: a TOML file, or a CSV file with options."""
-    parser.add_argument("problem", type=Path, help="problem.toml, or a CSV file with the options below")
-    parser.add_argument("--time", help="column of times (default: time)")
-    parser.add_argument("--time-unit", help="such as day")
-    parser.add_argument("--equation", action="append", help='such as "dS/dt = -beta*S*I"; once for each state')
-    parser.add_argument(
+    """How a problem is given: a TOML file, or a table with options."""
+    parser.add_argument("problem", type=Path, help="problem.toml, or a table (CSV, .xlsx) with the options below")
+    add_table_arguments(parser)
+    model = parser.add_argument_group("the model of a table")
+    model.add_argument("--equation", action="append", help='such as "dS/dt = -beta*S*I"; once for each state')
+    model.add_argument(
         "--prior", action="append", default=[], metavar="NAME=PRIOR", help='such as "beta=LogNormal(0, 1)"'
     )
-    parser.add_argument("--degree", type=int, help="degree of the dictionary, where no equations are given")
-    parser.add_argument("--log", action="store_true", help="noise is multiplicative")
-    parser.add_argument("--no-gp", action="store_true", help="no Gaussian process on top of the equations")
+    model.add_argument("--degree", type=int, help="degree of the dictionary, where no equations are given")
+    model.add_argument("--log", action="store_true", help="noise is multiplicative")
+    model.add_argument("--noise", metavar="STD", help="standard deviation of the noise, a number or a prior")
+    model.add_argument("--no-gp", action="store_true", help="no Gaussian process on top of the equations")
+    sampler = parser.add_argument_group("the sampler")
+    sampler.add_argument("--method", choices=sorted(METHODS), help="how to sample; by default lifted")
+    sampler.add_argument("--draws", type=int, help="draws per chain; by default as many as it takes")
+
+
+def add_table_arguments(parser: argparse.ArgumentParser) -> None:
+    """How a table is read, where it cannot be found out."""
+    table = parser.add_argument_group("the table, where it is not plain")
+    for name, what in _TABLE_OPTIONS.items():
+        aliases = ["--trajectory"] if name == "experiment" else []
+        table.add_argument(f"--{name.replace('_', '-')}", *aliases, dest=name, help=what)
+    table.add_argument("--variables", help="columns to use, with commas between them; by default all with numbers")
+    table.add_argument("--replicates", action="store_true", help="columns such as OD_1, OD_2 are runs of one thing")
+
+
+_TABLE_OPTIONS = {
+    "time": "column of times, if its name does not tell",
+    "time_unit": "such as day",
+    "experiment": "column that tells runs apart",
+    "variable": "of a long table, the column that says what was measured",
+    "value": "of a long table, the column of values",
+    "decimal": "the decimal mark, a point or a comma",
+    "separator": "the mark between columns",
+    "sheet": "of an Excel file",
+}
+
+
+def table_section(options: argparse.Namespace) -> dict[str, Any]:
+    """What the options say of the table, as ``[data]`` in a problem file has it."""
+    section: dict[str, Any] = {name: getattr(options, name) for name in _TABLE_OPTIONS if getattr(options, name)}
+    if options.variables:
+        section["variables"] = [name.strip() for name in options.variables.split(",") if name.strip()]
+    return section | ({"replicates": True} if options.replicates else {})
 
 
 def problem_of(options: argparse.Namespace) -> ProblemFile:
     """The problem the arguments describe."""
-    format = format_of(options.problem)
-    if format is not None:
-        table_options = (options.time, options.time_unit, options.equation, options.degree)
-        if any(value is not None for value in table_options) or options.prior or options.log or options.no_gp:
-            raise ModelError("a problem file says everything itself; give options only with a CSV file.")
+    content = problem_content(options)
+    if content is None:
+        format = format_of(options.problem)
+        assert format is not None
         return format.read(options.problem)
-    content: dict[str, Any] = {"data": {"file": options.problem.name}, "model": {}}
-    content["data"] |= {k: v for k, v in (("time", options.time), ("time_unit", options.time_unit)) if v}
+    return read_problem(options.problem, content)
+
+
+def problem_content(options: argparse.Namespace) -> dict[str, Any] | None:
+    """A table and options as a problem file would have them; None if a problem file is given."""
+    table = table_section(options)
+    told = {k: v for k, v in (("method", options.method), ("draws", options.draws)) if v is not None}
+    of_model = (options.equation, options.degree, options.noise)
+    if format_of(options.problem) is not None:
+        if table or told or any(v is not None for v in of_model) or options.prior or options.log or options.no_gp:
+            raise ModelError("a problem file says everything itself; give options only with a table.")
+        return None
+    content: dict[str, Any] = {"data": {"file": options.problem.name, **table}, "model": {}}
     if options.equation:
         content["model"]["equations"] = options.equation
         content["parameters"] = dict(pair(text, "--prior") for text in options.prior)
@@ -96,13 +141,17 @@ def problem_of(options: argparse.Namespace) -> ProblemFile:
         content["model"]["degree"] = options.degree
     if options.log:
         content["transform"] = {"kind": "log"}
+    if options.noise is not None:
+        content["noise"] = {"std": pair(f"std={options.noise}", "--noise")[1], "relative": False}
     if options.no_gp:
         content["kernel"] = {"kind": "none"}
-    return read_problem(options.problem, content)
+    return content | ({"sampler": told} if told else {})
 
 
 def _fit(options: argparse.Namespace) -> int:
     problem = problem_of(options)
+    for note in problem.data.notes:
+        print(f"note: {note}", file=sys.stderr)
     seed = problem.seed if options.seed is None else options.seed
     method = problem.method or default_method(problem.data)
     folder: Path = options.output

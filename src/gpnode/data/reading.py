@@ -5,14 +5,14 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from gpnode.data.cells import read_grid
-from gpnode.data.numbers import MISSING, clock_hours, dates_of, find_style, is_number, refuse_limits
+from gpnode.data.numbers import MISSING, NumberStyle, clock_hours, dates_of, find_style, is_number, refuse_limits
+from gpnode.data.recognising import TableFile, join_replicates, recognise_long
 from gpnode.errors import DataError
 
 _TIMES = re.compile(
@@ -20,69 +20,16 @@ _TIMES = re.compile(
     r"second|seconds|sec|s|week|weeks|month|months|year|years|yr|elapsed[_ ]?time)",
     re.IGNORECASE,
 )
-_VARIABLES = ("variable", "species", "observable", "analyte", "quantity", "what", "compound", "signal")
-_EXPERIMENTS = (
-    "experiment",
-    "trajectory",
-    "run",
-    "flask",
-    "patient",
-    "subject",
-    "id",
-    "plate",
-    "well",
-    "batch",
-    "site",
-    "replicate",
-    "animal",
-    "culture",
-    "individual",
-    "group",
-    "condition",
-)
-_VALUES = ("value", "measurement", "count", "amount", "concentration", "level", "reading", "observed", "y", "dv")
 _ROW_NUMBERS = ("", "no", "no.", "nr", "nr.", "#", "index", "row", "sample", "unnamed: 0")
 _UNITS = {
-    "s": "second",
-    "sec": "second",
-    "second": "second",
-    "seconds": "second",
-    "min": "minute",
-    "minute": "minute",
-    "minutes": "minute",
-    "h": "hour",
-    "hr": "hour",
-    "hrs": "hour",
-    "hour": "hour",
-    "hours": "hour",
-    "d": "day",
-    "day": "day",
-    "days": "day",
-    "week": "week",
-    "weeks": "week",
-    "year": "year",
-    "years": "year",
-    "yr": "year",
+    **dict.fromkeys(("s", "sec", "second", "seconds"), "second"),
+    **dict.fromkeys(("min", "minute", "minutes"), "minute"),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), "hour"),
+    **dict.fromkeys(("d", "day", "days"), "day"),
+    **dict.fromkeys(("week", "weeks"), "week"),
+    **dict.fromkeys(("yr", "year", "years"), "year"),
 }
 _PER_HOUR = {"second": 3600.0, "minute": 60.0, "hour": 1.0, "day": 1 / 24}
-_REPLICATE = re.compile(r"(.*?)[ _.\-]*(?:rep|replicate|r|n)?[ _.\-]*(\d{1,2}|[a-cA-C])$")
-_COINCIDE = 0.15  # of the range, between columns that measure the same thing
-
-
-@dataclass(frozen=True)
-class TableFile:
-    """A table whose columns have short names, numbers in the columns that hold them, and ``notes`` on what was guessed.
-
-    ``time``, ``variable``, ``value`` and ``experiment`` are the columns that are these, None where there is none.
-    """
-
-    table: pd.DataFrame
-    time: str
-    variable: str | None = None
-    value: str | None = None
-    experiment: str | None = None
-    time_unit: str | None = None
-    notes: tuple[str, ...] = ()
 
 
 def read_table(
@@ -119,57 +66,60 @@ def read_table(
                 f"there is no column {name!r}; the table has: {', '.join(grid.header)}. Check the spelling."
             )
     time = time or _find_time(names, cells)
-    numeric_cells = ((i + 1, cell) for name, column in cells.items() if name != time for i, cell in enumerate(column))
-    style = find_style(numeric_cells, decimal)
+    style = find_style(((i + 1, cell) for column in cells.values() for i, cell in enumerate(column)), decimal)
     if style.decimal == ",":
         notes.append("decimal commas")
-    table, unit = (
-        pd.DataFrame(index=range(len(cells[time]))),
-        time_unit or _unit_of(dict(zip(names, grid.header, strict=True))[time]),
-    )
-    table[time], unit, more = _times(time, cells[time], style.plain, unit)
-    notes += more
-    texts: list[str] = []
-    for name, column_cells in cells.items():
-        if name == time:
-            continue
-        plain = [style.plain(cell) for cell in column_cells]
+    unit = time_unit or _unit_of(grid.header[names.index(time)])
+    times, unit, more = _times(time, cells.pop(time), style, unit)
+    words = [name for name in (variable, experiment) if name is not None]
+    columns, texts, more_notes = _columns(cells, style, words, [value, *(chosen or ())], chosen is None)
+    table = pd.DataFrame({time: times, **columns})
+    found = TableFile(table, time, variable, value, experiment, unit, (*notes, *more, *more_notes))
+    if chosen is not None:
+        return replace(found, table=table[[c for c in table.columns if c in (time, *words, *chosen)]])
+    if variable is None:
+        found = recognise_long(found, texts)
+    left_out = [name for name in texts if name not in (found.variable, found.experiment)]
+    hint = "" if found.experiment else "; if its words tell runs apart, name it: experiment (--experiment)"
+    remarks = tuple(f"column {name!r} has no numbers and is left out{hint}" for name in left_out)
+    found = replace(found, table=found.table.drop(columns=left_out), notes=(*found.notes, *remarks))
+    return found if found.variable is not None else join_replicates(found, replicates)
+
+
+def _columns(
+    cells: dict[str, list[str]], style: NumberStyle, words: list[str], asked_for: Sequence[str | None], all_wanted: bool
+) -> tuple[dict[str, pd.Series], list[str], list[str]]:
+    """Columns of numbers and of words, the names of those with words that nobody asked for, and what to say of them.
+
+    ``words`` names columns that hold words; of those ``asked_for`` every cell must be a number, or empty.
+    """
+    columns: dict[str, pd.Series] = {}
+    texts, notes = [], []
+    for name, column in cells.items():
+        plain = [style.plain(cell) for cell in column]
         filled = [text for text in plain if text]
         numbers = sum(map(is_number, filled))
-        asked_for = name in (chosen or ()) or name == value
-        if name in (variable, experiment):
-            table[name] = pd.Series([cell or None for cell in column_cells], dtype=object)
-        elif not filled and not asked_for:
+        wanted = name in asked_for
+        if name in words:
+            columns[name] = _words(column)
+        elif not filled and not wanted:
             notes.append(f"column {name!r} is empty and left out")
-        elif numbers < 0.5 * len(filled) and not asked_for:
-            refuse_limits(name, column_cells if numbers else [])
+        elif numbers < 0.5 * len(filled) and not wanted:
+            refuse_limits(name, column if numbers else [])
             texts.append(name)
-            table[name] = pd.Series([cell or None for cell in column_cells], dtype=object)
-        elif _numbers_rows(name, plain) and not asked_for and chosen is None:
+            columns[name] = _words(column)
+        elif all_wanted and _numbers_rows(name, plain):
             notes.append(f"column {name!r} numbers the rows and is left out")
         else:
-            refuse_limits(name, column_cells)
-            missing = sum(cell.lower() in MISSING and cell != "" for cell in column_cells)
-            if missing:
-                notes.append(f"{missing} of {name!r} not measured")
-            table[name] = pd.Series([_as_number(text) for text in plain], dtype=object)
-    found = TableFile(table, time, variable, value, experiment, unit, tuple(notes))
-    if variable is None and chosen is None:
-        found = _recognise_long(found, texts)
-    held = (found.time, found.variable, found.experiment)
-    left_out = [name for name in texts if name not in held]
-    values = [c for c in found.table.columns if c not in (*held, *left_out)]
-    notes = list(found.notes)
-    if chosen is not None:
-        values = [name for name in chosen if name is not None]
-    elif left_out:
-        option = "" if found.experiment else "; if its words tell runs apart, name it: experiment (--experiment)"
-        notes += [f"column {name!r} has no numbers and is left out{option}" for name in left_out]
-    table = found.table[[c for c in found.table.columns if c in (*held, *values)]]
-    found = TableFile(table, found.time, found.variable, found.value, found.experiment, found.time_unit, tuple(notes))
-    if found.variable is None and chosen is None:
-        found = _replicates(found, values, replicates)
-    return found
+            refuse_limits(name, column)
+            missing = sum(cell.lower() in MISSING and cell != "" for cell in column)
+            notes += [f"{missing} of {name!r} not measured"] if missing else []
+            columns[name] = pd.Series([_as_number(text) for text in plain], dtype=object)
+    return columns, texts, notes
+
+
+def _words(cells: list[str]) -> pd.Series:
+    return pd.Series([cell or None for cell in cells], dtype=object)
 
 
 # -- names -----------------------------------------------------------------------------------
@@ -232,20 +182,22 @@ def _find_time(names: list[str], cells: dict[str, list[str]]) -> str:
     raise DataError(f"there is no column 'time'; the table has: {have}. Say which has the times: time=... (--time).")
 
 
-def _times(name: str, cells: list[str], plain: object, unit: str | None) -> tuple[pd.Series, str | None, list[str]]:
+def _times(
+    name: str, cells: list[str], style: NumberStyle, unit: str | None
+) -> tuple[pd.Series, str | None, list[str]]:
     """Times as numbers or dates, their unit, and what to say of them."""
     cells = [cell if cell.lower() not in MISSING else "" for cell in cells]
     hours = clock_hours(cells)
     if hours is not None:
         unit = unit if unit in _PER_HOUR else "hour"
         return pd.Series(hours * _PER_HOUR[unit]), unit, [f"times such as {cells[0]} are read as {unit}s"]
-    texts = [plain(cell) for cell in cells]  # type: ignore[operator]
+    texts = [style.plain(cell) for cell in cells]
     filled = [text for text in texts if text]
     if filled and sum(map(is_number, filled)) >= 0.5 * len(filled) and not _eight_digits(filled):
         return pd.Series([_as_number(text) for text in texts], dtype=object), unit, []
     dates = dates_of(name, cells)
     if dates is None:
-        return pd.Series([cell or None for cell in cells], dtype=object), unit, []
+        return _words(cells), unit, []
     days = float((dates.max() - dates.min()) / pd.Timedelta(days=1))
     notes = []
     if unit is None:
@@ -269,90 +221,3 @@ def _numbers_rows(name: str, plain: list[str]) -> bool:
     first = plain[0]
     rising = first in ("0", "1") and all(text == str(i + int(first)) for i, text in enumerate(plain))
     return rising and (name.lower() in _ROW_NUMBERS or name.startswith("column_"))
-
-
-# -- long tables, and replicates -------------------------------------------------------------
-
-
-def _recognise_long(found: TableFile, texts: list[str]) -> TableFile:
-    """One row for each measurement: a column says what was measured, another the value."""
-    table = found.table
-    groups = [c for c in texts if c != found.experiment and _repeats(table[c])]
-    if found.experiment is not None and not any(c.lower() in _VARIABLES for c in groups):
-        return found
-    numbers = [c for c in table.columns if c not in (found.time, found.experiment, *texts)]
-    by_name = [c for c in groups if c.lower() in _VARIABLES]
-    values = [c for c in numbers if c.lower() in _VALUES] if len(numbers) > 1 else numbers
-    if len(by_name) == 1 and len(values) == 1:
-        note = f"a long table: {by_name[0]!r} says what was measured, {values[0]!r} the value"
-        return TableFile(
-            table, found.time, by_name[0], values[0], found.experiment, found.time_unit, (*found.notes, note)
-        )
-    if found.experiment is None and not table[found.time].is_unique:
-        apart = [c for c in groups if not table.duplicated([c, found.time]).any()]
-        runs = [c for c in apart if c.lower() in _EXPERIMENTS]
-        if len(runs) == 1:
-            note = f"{runs[0]!r} tells experiments apart"
-            return TableFile(table, found.time, None, None, runs[0], found.time_unit, (*found.notes, note))
-        if apart and len(numbers) == 1:
-            raise DataError(
-                f"times repeat, once for each {apart[0]!r}: if its words are different things that were measured, this "
-                f"is a long table: variable={apart[0]!r} (--variable); if they are runs of the same thing, "
-                f"experiment={apart[0]!r} (--experiment)."
-            )
-    return found
-
-
-def _repeats(column: pd.Series) -> bool:
-    filled = column.dropna()
-    return 2 <= filled.nunique() <= len(filled) / 2
-
-
-def _replicates(found: TableFile, values: list[str], asked_for: bool) -> TableFile:
-    """Columns that measure the same thing: refused unless the user says what they are."""
-    groups: dict[str, list[str]] = {}
-    for name in values:
-        match = _REPLICATE.fullmatch(name)
-        if match and match[1]:
-            groups.setdefault(match[1].rstrip("_"), []).append(name)
-    alike = {stem: columns for stem, columns in groups.items() if len(columns) > 1 and _coincide(found.table, columns)}
-    if not alike:
-        if asked_for:
-            raise DataError("no columns look like replicates of one thing: name them alike, such as OD_1, OD_2, OD_3.")
-        return found
-    if not asked_for:
-        stem, columns = next(iter(alike.items()))
-        raise DataError(
-            f"{', '.join(columns)} look like replicates of one thing. As columns of a table they would be fitted as "
-            f"{len(columns)} interacting states, which means something else. Pass replicates=True (--replicates) to "
-            f"fit them as {len(columns)} runs of {stem}, each with a start of its own; or, if they are different "
-            f"things, name them: variables=[...] (--variables {','.join(columns)})."
-        )
-    if found.experiment is not None:
-        raise DataError("replicates in columns, and experiments in rows: put one kind into rows, with a column for it.")
-    count = max(map(len, alike.values()))
-    others = [name for name in values if not any(name in columns for columns in alike.values())]
-    parts = []
-    for i in range(count):
-        part = found.table[[found.time, *others]].copy()
-        for stem, columns in alike.items():
-            if i < len(columns):
-                part[stem] = found.table[columns[i]]
-        part["replicate"] = str(i + 1)
-        parts.append(part)
-    note = "; ".join(f"{', '.join(columns)} are {len(columns)} runs of {stem}" for stem, columns in alike.items())
-    return TableFile(pd.concat(parts), found.time, None, None, "replicate", found.time_unit, (*found.notes, note))
-
-
-def _coincide(table: pd.DataFrame, columns: list[str]) -> bool:
-    """Whether columns nearly coincide, compared with how far they vary."""
-    try:
-        values = table[columns].to_numpy(dtype=float)
-    except (TypeError, ValueError):
-        return False
-    both = values[np.isfinite(values).all(axis=1)]
-    if len(both) < 3:
-        return False
-    spread = float(np.ptp(np.median(both, axis=1)))
-    apart = float(np.median(np.ptp(both, axis=1)))
-    return spread > 0 and apart < _COINCIDE * spread
