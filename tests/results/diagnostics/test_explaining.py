@@ -7,7 +7,7 @@ import pytest
 
 import gpnode as gn
 from gpnode.model.observation import kernels
-from gpnode.results.diagnostics.explaining import adequacy
+from gpnode.results.diagnostics.explaining import _Parts, adequacy
 from support.linear import NOISE, SD
 
 DECAY = gn.KnownForm(["x"], lambda t, x, p: {"x": -p.k * x.x}, {"k": gn.LogNormal(-1.0, 1.0)})
@@ -81,3 +81,15 @@ def test_equations_that_stand_for_no_draw_are_told():
     wrong = {name: 3.0 * value for name, value in fitted.equations().representative.values.items()}
     fitted.equations().representative.values.update(wrong)
     assert "x as written" in {c.name for c in fitted.diagnose().failed}
+
+
+def test_residuals_far_below_the_spread_of_a_variable_do_not_count():
+    """Values decay to a hundred-thousandth, with noise in proportion; what the equations miss there is no motion."""
+    level = np.exp(-np.linspace(0.0, 11.0, 40))
+    noise_var = np.tile((0.05 * level) ** 2, (3, 1))
+    missed = np.where(level < 1e-4, 0.2 * level, 0.0)
+    sums = np.full((3, 3), 40 * 0.2**2)
+    part = _Parts(sums, np.tile(missed, (3, 1)), noise_var, noise_var, noise_var)
+    assert np.abs(part.mean_residuals).max() < 0.2
+    seen = _Parts(sums, np.tile(0.2 * level, (3, 1)), noise_var, noise_var, noise_var)
+    assert seen.mean_residuals[:10].min() > 3.0

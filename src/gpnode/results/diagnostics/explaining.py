@@ -9,6 +9,7 @@ measurement to the next; and whether measurements that are left out one at a tim
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -35,6 +36,8 @@ LOST = 0.1
 """Part of a variable's variation that draws explain and equations as written may miss."""
 CORRELATED, SIGNIFICANT_CORRELATION = 0.3, 3.0
 """Of neighbouring residuals: how large, and how many standard errors from zero."""
+NEGLIGIBLE = 1e-3
+"""Of a variable's standard deviation: residuals below that are no motion that equations should have had."""
 SIGNIFICANT_MISFIT = 1e-3
 """Chance of measurements as far from their predictions as these, if the model is right."""
 
@@ -95,18 +98,26 @@ def adequacy(posterior: Posterior) -> dict[str, Adequacy]:
 
 class _Parts(eqx.Module):
     """Of one block, for each draw: sums of squares (draws, 3) of data about their mean, about the path, and about path
-    and process; residuals (draws, n) in units of the noise; and left out one at a time (draws, n), in units of their
-    prediction's width, with the log densities of that prediction."""
+    and process; residuals (draws, n) and variances of their noise; and left out one at a time (draws, n), in units of
+    their prediction's width, with the log densities of that prediction."""
 
     sums: np.ndarray
     residuals: np.ndarray
+    noise_var: np.ndarray
     surprises: np.ndarray
     log_densities: np.ndarray
 
+    @property
+    def mean_residuals(self) -> np.ndarray:
+        """Residuals (n,) in units of the noise, or of what is negligible where noise is less."""
+        # Averages first, then their ratio: some draws leave next to nothing to noise where values are small.
+        negligible = NEGLIGIBLE**2 * self.sums[0, 0] / self.residuals.shape[1]
+        return self.residuals.mean(axis=0) / np.sqrt(self.noise_var.mean(axis=0) + negligible)
+
 
 @eqx.filter_jit
-def _compare(problem: Problem, draws: Array) -> list[tuple[Array, Array, Array, Array]]:
-    def one(u: Array) -> list[tuple[Array, Array, Array, Array]]:
+def _compare(problem: Problem, draws: Array) -> Any:
+    def one(u: Array) -> Any:
         values = problem.constrain(u)
         residuals, _ = problem.residuals(problem.solve(values))
         found = []
@@ -119,7 +130,7 @@ def _compare(problem: Problem, draws: Array) -> list[tuple[Array, Array, Array, 
             centred = block.y - jnp.mean(block.y)
             sums = jnp.stack([centred @ centred, residual @ residual, left @ left])
             scaled = surprise * jnp.sqrt(precision)
-            found.append((sums, residual / jnp.sqrt(noise_var), scaled, 0.5 * (jnp.log(precision) - scaled**2)))
+            found.append((sums, residual, noise_var, scaled, 0.5 * (jnp.log(precision) - scaled**2)))
         return found
 
     return jax.lax.map(one, draws)
@@ -138,7 +149,7 @@ def _judge(variable: str, blocks: list[tuple[Array, _Parts, float]], problem: Pr
     total, missed, left = np.sum([part.sums for _, part, _ in blocks], axis=0).T
     written = 1.0 - sum(sums for _, _, sums in blocks) / total[0]
     ode, process, noise = np.median(np.stack([total - missed, missed - left, left]) / total, axis=1)
-    residuals = [part.residuals.mean(axis=0) for _, part, _ in blocks]
+    residuals = [part.mean_residuals for _, part, _ in blocks]
     products = sum(float(r[:-1] @ r[1:]) for r in residuals)
     squares = sum(float(r @ r) for r in residuals)
     pit = np.concatenate([_leave_one_out_pit(part) for _, part, _ in blocks])
