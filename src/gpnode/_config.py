@@ -23,14 +23,13 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import ParamSpec, TypeVar
-
-import jax
+from typing import Any, ParamSpec, TypeVar
 
 # The second flag compiles the solver's loop as one piece instead of one dispatch per operation: gradients are faster.
 _CPU_FLAGS = (
@@ -50,7 +49,15 @@ def configure_jax() -> None:
     flags = os.environ.get("XLA_FLAGS", "")
     if "xla_cpu_multi_thread_eigen" not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} {_CPU_FLAGS}".strip()
-    jax.config.update("jax_enable_x64", True)
+    os.environ["JAX_ENABLE_X64"] = "1"  # read when JAX is imported, which takes longer than all else here
+    if "jax" in sys.modules:
+        _jax().config.update("jax_enable_x64", True)
+
+
+def _jax() -> Any:
+    import jax
+
+    return jax
 
 
 _lock = threading.Lock()
@@ -105,19 +112,19 @@ def _compilation_cache() -> Iterator[None]:
     }
     before = {name: _setting(name) for name in ours}
     for name, value in ours.items():
-        jax.config.update(name, value)
+        _jax().config.update(name, value)
     reset_cache()  # JAX opens a directory once, and would go on with it
     try:
         yield
     finally:
         for name, value in ours.items():
             if _setting(name) == value:  # not if someone has chosen another one meanwhile
-                jax.config.update(name, before[name])
+                _jax().config.update(name, before[name])
         reset_cache()
 
 
 def _setting(name: str) -> str | int | float | None:
-    value: str | int | float | None = getattr(jax.config, name)
+    value: str | int | float | None = getattr(_jax().config, name)
     return value
 
 
@@ -138,7 +145,7 @@ def compiled(function: Callable[P, T], **options: int | bool) -> Callable[P, T]:
 @functools.cache
 def _gone_options() -> frozenset[str]:
     """Options of which the installed XLA would say that it knows them no more."""
-    return frozenset({"xla_cpu_use_fusion_emitters"} if jax.__version_info__ >= (0, 11, 1) else ())
+    return frozenset({"xla_cpu_use_fusion_emitters"} if _jax().__version_info__ >= (0, 11, 1) else ())
 
 
 @functools.cache
@@ -165,7 +172,7 @@ def cache_directory() -> Path | None:
 
 def require_float64() -> None:
     """Refuse to compute if something switched double precision off again."""
-    if not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
+    if not _jax().config.jax_enable_x64:
         raise RuntimeError(
             "gpnode needs double precision, but jax_enable_x64 is off. "
             "Remove the line that switches it off, or call "

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 
 from gpnode import __version__
-from gpnode.cli import calibrating, checking, examples, fitting, runs, studies
-from gpnode.cli.exits import BAD_INPUT, EXIT_CODES, INTERRUPTED, TERMINATED, Terminated, ending_gently
+from gpnode.cli import beginning, calibrating, checking, examples, fitting, runs, studies
+from gpnode.cli.exits import BAD_INPUT, EXIT_CODES, INTERRUPTED, TERMINATED, Parser, Terminated, ending_gently
 from gpnode.errors import GpnodeError
 
 
@@ -37,7 +37,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="gpnode",
         description="Equations of motion from scarce, noisy and partial measurements, with uncertainty.",
         epilog=f"start with: gpnode example lynx-hare -o lynx-hare\n\n{EXIT_CODES}",
@@ -45,6 +45,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"gpnode {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for module in (examples, checking, fitting, runs, calibrating, studies):
+    for module in (examples, beginning, checking, fitting, runs, calibrating, studies):
         module.add_commands(commands)
     return parser

@@ -6,14 +6,14 @@ import argparse
 import os
 import time
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from gpnode.cli.exits import OK, add_command
 from gpnode.cli.fitting import add_problem_arguments, problem_of
-from gpnode.data.observations import Observations
-from gpnode.results.posterior import Posterior
+
+if TYPE_CHECKING:  # commands load what they need when they run: help is there at once
+    from gpnode.data.observations import Observations
+    from gpnode.results.posterior import Posterior
 
 _ROUNDS, _WORK_A_ROUND, _SET_UP = 2900, 45.0, 30.0  # of the default sampler; gradients in a round; seconds
 
@@ -56,6 +56,8 @@ def _check(options: argparse.Namespace) -> int:
 
 def data_remarks(data: Observations) -> list[str]:
     """Gaps, few measurements, values that hardly change, very different scales, repeated values."""
+    import numpy as np
+
     remarks = []
     for s in data.series:
         name = s.variable if len(data.experiments) == 1 else f"{s.variable} in {s.experiment}"
@@ -77,6 +79,8 @@ def data_remarks(data: Observations) -> list[str]:
 
 def fit_remarks(posterior: Posterior) -> list[str]:
     """What the curvature at the highest density says the data cannot tell."""
+    import numpy as np
+
     from gpnode.results.diagnostics.audit import widths_against_prior
 
     remarks = [
@@ -120,6 +124,7 @@ def _expected_seconds(posterior: Posterior) -> float:
 
 def _draw(posterior: Posterior, folder: Path) -> None:
     import matplotlib.pyplot as plt
+    import numpy as np
 
     from gpnode.render import plots
     from gpnode.results.forecasts import forecast

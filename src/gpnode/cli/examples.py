@@ -6,10 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from gpnode.cli.exits import OK, add_command
-from gpnode.formats.problem_toml import write_problem
 
 # Pelts traded by the Hudson's Bay Company, in thousands.
 _PELTS = """year,hare,lynx
@@ -55,6 +52,8 @@ def _lynx_hare() -> tuple[str, dict[str, Any]]:
 
 
 def _algae() -> tuple[str, dict[str, Any]]:
+    import numpy as np
+
     rng = np.random.default_rng(1)
     days = np.arange(0.0, 15.0)
     cells = 8.0 / (1.0 + 15.0 * np.exp(-0.9 * days)) * np.exp(0.04 * rng.normal(size=days.size))
@@ -85,6 +84,8 @@ def add_commands(commands: Any) -> None:
 
 
 def _write(options: argparse.Namespace) -> int:
+    from gpnode.formats.problem_toml import write_problem
+
     table, content = EXAMPLES[options.name]()
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / "data.csv").write_text(table + "\n", encoding="utf-8")

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import argparse
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
-OK, BAD_INPUT, NOT_CONVERGED, NOT_EXPLAINED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
+OK, BAD_INPUT, NOT_CONVERGED, NOT_EXPLAINED, USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 64, 130, 143
 EXIT_CODES = (
     "exit codes: 0 fine, 1 bad input or no room, 2 not converged, 3 converged but the equations do not explain the "
-    "data,\n130 interrupted, 143 terminated"
+    "data,\n64 a command that cannot be understood, 130 interrupted, 143 terminated"
 )
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong with a command, with an exit code of its own; the parsers of its commands are such, too."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(USAGE, f"{self.prog}: {message}\n")
 
 
 class Terminated(KeyboardInterrupt):

@@ -8,20 +8,16 @@ import json
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpnode._files import make_folder, write_text
 from gpnode.cli.exits import add_command
 from gpnode.cli.runs import CHECKPOINT, exit_code_of, pair, verdict_as_json
 from gpnode.errors import CheckpointError, ModelError
-from gpnode.fitting.single import default_method, fit
-from gpnode.formats.base import ProblemFile
-from gpnode.formats.problem_toml import read_problem
-from gpnode.formats.registry import format_of, read_kept_problem
 from gpnode.inference.running.budget import read_budget
-from gpnode.inference.running.checkpoint import check_same, new_run, read_run
-from gpnode.inference.samplers.registry import METHODS
-from gpnode.problem.binding import fingerprint
+
+if TYPE_CHECKING:  # commands load what they need when they run: help is there at once
+    from gpnode.formats.base import ProblemFile
 
 
 def add_commands(commands: Any) -> None:
@@ -78,7 +74,7 @@ def add_problem_arguments(parser: argparse.ArgumentParser) -> None:
     model.add_argument("--noise", metavar="STD", help="standard deviation of the noise, a number or a prior")
     model.add_argument("--no-gp", action="store_true", help="no Gaussian process on top of the equations")
     sampler = parser.add_argument_group("the sampler")
-    sampler.add_argument("--method", choices=sorted(METHODS), help="how to sample; by default lifted")
+    sampler.add_argument("--method", choices=METHOD_NAMES, help="how to sample; by default lifted")
     sampler.add_argument("--draws", type=int, help="draws per chain; by default as many as it takes")
 
 
@@ -92,6 +88,9 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
     table.add_argument("--replicates", action="store_true", help="columns such as OD_1, OD_2 are runs of one thing")
 
 
+METHOD_NAMES = ("laplace", "lifted", "nuts")
+TABLE_SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".xlsx", ".xls")
+"""Of files that are tables for sure; others may be of a format that says everything itself."""
 _TABLE_OPTIONS = {
     "time": "column of times, if its name does not tell",
     "time_unit": "such as day",
@@ -116,10 +115,25 @@ def problem_of(options: argparse.Namespace) -> ProblemFile:
     """The problem the arguments describe."""
     content = problem_content(options)
     if content is None:
+        from gpnode.formats.registry import format_of
+
         format = format_of(options.problem)
         assert format is not None
         return format.read(options.problem)
+    from gpnode.data.observations import Observations
+
+    Observations.from_file(options.problem, **table_section(options))  # refused before all else is loaded
+    from gpnode.formats.problem_toml import read_problem
+
     return read_problem(options.problem, content)
+
+
+def _is_table(path: Path) -> bool:
+    if path.suffix.lower() in TABLE_SUFFIXES:
+        return True
+    from gpnode.formats.registry import format_of
+
+    return format_of(path) is None
 
 
 def problem_content(options: argparse.Namespace) -> dict[str, Any] | None:
@@ -127,7 +141,7 @@ def problem_content(options: argparse.Namespace) -> dict[str, Any] | None:
     table = table_section(options)
     told = {k: v for k, v in (("method", options.method), ("draws", options.draws)) if v is not None}
     of_model = (options.equation, options.degree, options.noise)
-    if format_of(options.problem) is not None:
+    if not _is_table(options.problem):
         if table or told or any(v is not None for v in of_model) or options.prior or options.log or options.no_gp:
             raise ModelError("a problem file says everything itself; give options only with a table.")
         return None
@@ -150,6 +164,10 @@ def problem_content(options: argparse.Namespace) -> dict[str, Any] | None:
 
 def _fit(options: argparse.Namespace) -> int:
     problem = problem_of(options)
+    from gpnode.fitting.single import default_method
+    from gpnode.inference.running.checkpoint import check_same, new_run
+    from gpnode.problem.binding import fingerprint
+
     for note in problem.data.notes:
         print(f"note: {note}", file=sys.stderr)
     seed = problem.seed if options.seed is None else options.seed
@@ -170,6 +188,9 @@ def _fit(options: argparse.Namespace) -> int:
 
 
 def _resume(options: argparse.Namespace) -> int:
+    from gpnode.formats.registry import read_kept_problem
+    from gpnode.inference.running.checkpoint import read_run
+
     folder: Path = options.run
     problem = read_kept_problem(folder)
     run = read_run(folder / CHECKPOINT)
@@ -188,6 +209,7 @@ def _run(folder: Path, problem: ProblemFile, method: Any, seed: int, options: ar
     """Fit with a checkpoint, write results, print the verdict."""
     import matplotlib.pyplot as plt
 
+    from gpnode.fitting.single import fit
     from gpnode.render.report.page import write_report
 
     plt.switch_backend("Agg")

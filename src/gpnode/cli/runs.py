@@ -6,16 +6,16 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpnode._files import write_text
 from gpnode.cli.exits import NOT_CONVERGED, NOT_EXPLAINED, OK, add_command
 from gpnode.errors import ModelError
-from gpnode.fitting.single import open_checkpoint
-from gpnode.formats.base import ProblemFile
-from gpnode.formats.registry import read_kept_problem
-from gpnode.results.diagnostics.verdict import Verdict
-from gpnode.results.posterior import Posterior
+
+if TYPE_CHECKING:  # commands load what they need when they run: help is there at once
+    from gpnode.formats.base import ProblemFile
+    from gpnode.results.diagnostics.verdict import Verdict
+    from gpnode.results.posterior import Posterior
 
 CHECKPOINT = "checkpoint"  # directory of the run inside the directory of results
 
@@ -69,6 +69,10 @@ def add_commands(commands: Any) -> None:
 
 def load_run(folder: Path) -> tuple[Posterior, ProblemFile]:
     """The posterior in a directory of results, with its model; of a run that has not ended, the draws so far."""
+    from gpnode.fitting.single import open_checkpoint
+    from gpnode.formats.registry import read_kept_problem
+    from gpnode.results.posterior import Posterior
+
     problem = read_kept_problem(folder)
     if not (folder / "posterior.nc").exists() and (folder / CHECKPOINT).exists():
         return open_checkpoint(folder / CHECKPOINT, problem.model, problem.data), problem

@@ -40,7 +40,10 @@ class Grid:
 
 def read_grid(path: Path, separator: str | None = None, sheet: str | None = None) -> Grid:
     """Read a CSV-like text file, or a sheet of an Excel file."""
-    content = path.read_bytes()
+    try:
+        content = path.read_bytes()
+    except (FileNotFoundError, IsADirectoryError):
+        raise DataError(f"there is no file {path}.") from None
     if content.startswith(_OLD_SPREADSHEET):
         raise DataError(f"{path.name} is in the old Excel format (.xls). Save it as .xlsx or as CSV.")
     if content.startswith(_SPREADSHEET):
