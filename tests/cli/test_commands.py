@@ -13,7 +13,7 @@ from support.commands import COMMANDS, help_example
 
 
 def test_every_command_has_an_example_of_itself(capsys):
-    assert len(COMMANDS) == 13
+    assert len(COMMANDS) == 14
     for command in COMMANDS:
         assert tuple(help_example(command, capsys)[: len(command)]) == command
 
