@@ -164,12 +164,13 @@ def _diagnose(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from gpnode.results.comparison import compare
+    from gpnode.results.comparison import compare, in_words
 
     if len(options.runs) < 2:
         raise ModelError("give at least two fits to compare.")
     ranking = compare({str(run): load_run(run)[0] for run in options.runs})
     print(ranking[["rank", "elpd_loo", "elpd_diff", "dse", "weight", "warning"]].to_string(float_format="%.3g"))
+    print(f"\n{in_words(ranking)}")
     return OK
 
 
@@ -185,9 +186,21 @@ def _export(options: argparse.Namespace) -> int:
         for state, right in equations.expressions().items():
             print(f"{state}: {right!r}")
     else:
-        print(equations.latex() if options.kind == "latex" else equations.python(), end="")
+        print(equations.latex() if options.kind == "latex" else equations.python(start=_start(posterior)), end="")
         print()
     return OK
+
+
+def _start(posterior: Posterior) -> dict[str, float]:
+    """A start for every state, as inferred, or as measured first."""
+    start = {}
+    for equation in posterior.equations().equations:
+        measured, inferred = posterior.data.of(equation.state), posterior.draws.get(f"{equation.state}.initial")
+        if inferred is not None:
+            start[equation.state] = float(inferred.mean())
+        elif measured:
+            start[equation.state] = float(measured[0].values[0])
+    return start
 
 
 def _report(options: argparse.Namespace) -> int:

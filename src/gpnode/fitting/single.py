@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -79,9 +80,21 @@ def fit(
     if not isinstance(method, Method | None):
         kinds = ", ".join(f"gpnode.{kind.__name__}(...)" for kind in METHODS.values())
         raise TypeError(f"method must be one of {kinds}; got {method!r}.")
+    _refuse_swapped(model, data)
     seconds = read_budget(budget)
     with Display(progress) as display:
         return run_fit(model, data, method or default_method(data), seed, display, executor, checkpoint, seconds)
+
+
+def _refuse_swapped(model: object, data: object) -> None:
+    """Say what was mixed up, where arguments are not what they should be."""
+    if isinstance(model, Observations):
+        raise TypeError("fit(model, data): the model comes first, then the data.")
+    if not isinstance(model, Model):
+        raise TypeError(f"fit(model, data) needs a gpnode.Model(...) first; got {type(model).__name__}.")
+    if not isinstance(data, Observations):
+        hint = " Wrap it: gpnode.Observations({'x': (times, values)})." if isinstance(data, Mapping) else ""
+        raise TypeError(f"fit(model, data) needs gpnode.Observations(...) as data; got {type(data).__name__}.{hint}")
 
 
 @computing()

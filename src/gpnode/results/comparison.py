@@ -125,6 +125,9 @@ def leave_one_out(log_densities: np.ndarray) -> LeaveOneOut:
     )
 
 
+_ALIKE, _CERTAIN = 4.0, 2.0  # differences of log density below which, and standard errors within which, all is chance
+
+
 def compare(posteriors: Mapping[str, Posterior]) -> pd.DataFrame:
     """Models fitted to the same data, best first, with differences, their standard errors and stacking weights."""
     fingerprints = {data_fingerprint(p.data) for p in posteriors.values()}
@@ -154,6 +157,25 @@ def rank_models(models: Mapping[str, LeaveOneOut]) -> pd.DataFrame:
         for rank, name in enumerate(names)
     }
     return pd.DataFrame(list(rows.values()), index=names)
+
+
+def in_words(table: pd.DataFrame) -> str:
+    """What the table of :func:`compare` means: whether differences are more than chance, and what cannot be trusted."""
+    best, lines = str(table.index[0]), []
+    for name, row in table.iloc[1:].iterrows():
+        difference, error = float(row["elpd_diff"]), float(row["dse"])
+        size = f"by {difference:.1f} in log density, with a standard error of {error:.1f}"
+        if difference < _ALIKE or difference < _CERTAIN * error:
+            lines.append(f"{best} and {name} predict about equally well ({size}): take the simpler one.")
+        else:
+            lines.append(f"{best} predicts better than {name} ({size}).")
+    doubtful = [str(name) for name, row in table.iterrows() if row["warning"]]
+    if doubtful:
+        lines.append(
+            f"Some measurements weigh so much on {', '.join(doubtful)} that leaving them out cannot be foreseen: read "
+            "the figures as rough."
+        )
+    return "\n".join(lines)
 
 
 def stacking_weights(log_densities: np.ndarray) -> np.ndarray:

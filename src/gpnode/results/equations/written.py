@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -152,8 +152,11 @@ class Equations:
         compiled = sympy.lambdify([t, states], right, modules="numpy")
         return lambda t, x: np.array(compiled(t, x), dtype=float)
 
-    def python(self, all_terms: bool = False) -> str:
-        """Source of a module with that function, which needs numpy alone."""
+    def python(self, all_terms: bool = False, start: Mapping[str, float] | None = None) -> str:
+        """Source of a module with that function, ``simulate(initial, times)``, and a picture from ``start`` if it runs.
+
+        ``slopes`` needs numpy alone, ``simulate`` scipy, and the picture matplotlib.
+        """
         printer = NumPyPrinter({"fully_qualified_modules": False})
         right = self.expressions(all_terms)
         self._refuse_unwritten(list(right.values()), None)
@@ -164,6 +167,7 @@ class Equations:
         lines = [
             f'"""Equations of motion of {", ".join(e.state for e in self.equations)}, as they were found."""',
             "",
+            *_intervals(self.equations),
             "import numpy as np",
             *([f"from numpy import {', '.join(needed)}"] if needed else []),
             "",
@@ -179,6 +183,9 @@ class Equations:
             "    return np.array([",
             *[f"        {s}," for s in slopes],
             "    ], dtype=float)",
+            "",
+            "",
+            *_simulation([e.state for e in self.equations], start or {}),
         ]
         return "\n".join(lines) + "\n"
 
@@ -191,6 +198,53 @@ class Equations:
         foreign = sorted({str(s) for e in right for s in e.free_symbols - known})
         if foreign:
             raise ModelError(f"these equations cannot be written as a formula: {', '.join(foreign)}.")
+
+
+def _intervals(equations: tuple[Equation, ...]) -> list[str]:
+    """Comments with the terms of each equation and their 95 % intervals."""
+    lines = [
+        f"# d{equation.state}/dt, {t.term}: {t.value:.4g}, 95 % interval [{t.low:.4g}, {t.high:.4g}]"
+        for equation in equations
+        for t in equation.terms
+        if t.likely and t.low < t.high
+    ]
+    return [*lines, ""] if lines else []
+
+
+_SIMULATION = """
+
+def simulate(initial, times):
+    \"\"\"States (times, states) from ``initial``, a value for each state by name, at the first of ``times``.\"\"\"
+    from scipy.integrate import solve_ivp
+
+    x = [initial[state] for state in STATES]
+    solved = solve_ivp(slopes, (times[0], times[-1]), x, "LSODA", times, rtol=1e-8, atol=1e-10)
+    if not solved.success:
+        raise RuntimeError(solved.message)
+    return solved.y.T
+
+
+def main():
+    times = np.linspace(0.0, 10.0, 200)
+    path = simulate(START, times)
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        print(np.column_stack([times, path]))
+        return
+    plt.plot(times, path, label=STATES)
+    plt.legend()
+    plt.show()
+
+
+if __name__ == "__main__":
+    main()"""
+
+
+def _simulation(states: list[str], start: Mapping[str, float]) -> list[str]:
+    """Lines of ``simulate`` and ``main``."""
+    initial = ", ".join(f"{state!r}: {start.get(state, 1.0):.6g}" for state in states)
+    return [f"STATES = {states!r}", f"START = {{{initial}}}", *_SIMULATION.splitlines()]
 
 
 # -- text ----------------------------------------------------------------------------------
