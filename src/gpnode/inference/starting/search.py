@@ -17,6 +17,7 @@ from jax import Array
 
 from gpnode.inference.starting.least_squares import IMPOSSIBLE, climb, climb_from_first
 from gpnode.inference.starting.settings import Search
+from gpnode.inference.starting.shooting import shoot
 from gpnode.inference.starting.slopes import SlopeData, slope_data
 from gpnode.inference.starting.targets import (
     Target,
@@ -85,12 +86,17 @@ def find_candidates(problem: Problem, key: Array, settings: Search, say: Callabl
 
     slopes = slope_data(problem, smooths, settings.slope_points)
     if slopes is not None:
+        say("matching slopes, then the whole path")
+        for tightness in settings.shooting_widths:  # cheap, and not all end in the same place
+            shot = shoot(target, _match_slopes(_tightened(target, tightness), slopes), smooths)
+            if shot is not None:
+                tried.append(_match_paths(target, shot, (1.0,), counter, f"shooting, width {tightness:g}"))
         for i, (tightness, horizons) in enumerate(settings.ways_up):
+            if fits():
+                break
             say(f"matching slopes, then paths ({i + 1})")
             theta = _match_slopes(_tightened(target, tightness), slopes)
             tried.append(_match_paths(target, theta, horizons, counter, f"slopes, way {i + 1}"))
-            if fits():
-                break
 
     if not fits():
         for i, theta in enumerate(draws[: settings.prior_starts, np.asarray(target.moving)]):

@@ -21,6 +21,8 @@ class Search:
     )
     """Strengths of the ridge while matching slopes (1 is the prior's own width), and the parts of the record over
     which the path is then matched. Ways fail on different data; the search stops at the first that fits."""
+    shooting_widths: tuple[float, ...] = (1.0, 0.3, 0.1, 0.03)
+    """Ridges, in prior widths, of the matched slopes that multiple shooting begins with."""
     horizons: tuple[float, ...] = _EIGHTHS
     """Parts of the record over which a path is matched from a prior draw."""
     slope_points: int = 150

@@ -51,6 +51,24 @@ def slope_data(problem: Problem, smooths: list[Smooth | None], points: int) -> S
     return SlopeData(*map(jnp.asarray, (np.concatenate(times), np.concatenate(states), all_slopes, width)))
 
 
+def smoothed_path(problem: Problem, smooths: list[Smooth | None]) -> np.ndarray | None:
+    """Smoothed states (experiments, nodes, states) in scaled units at the solver's nodes; None with latent states."""
+    paths = []
+    for experiment in range(len(problem.experiments)):
+        series = {
+            problem.observables[m.observable].state: (m, s)
+            for m, s in zip(problem.measured, smooths, strict=True)
+            if m.experiment == experiment and s is not None
+        }
+        if set(series) != set(range(len(problem.states))):
+            return None
+        times = np.asarray(problem.nodes[experiment]) * float(problem.scaling.time_unit / problem.scaling.record_length)
+        low = max(float(m.gp_times[0]) for m, _ in series.values())
+        high = min(float(m.gp_times[-1]) for m, _ in series.values())
+        paths.append(_smoothed_states(problem, series, np.clip(times, low, high))[0])
+    return np.stack(paths)
+
+
 def _smoothed_states(
     problem: Problem, series: dict[int, tuple[Measurements, Smooth]], grid: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
