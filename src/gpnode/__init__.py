@@ -1,7 +1,7 @@
 """gpnode: equations of motion from scarce, noisy, irregular and partial measurements.
 
 >>> import gpnode as gn
->>> data = gn.Observations.from_csv("pelts.csv", time="year")
+>>> data = gn.Observations.from_file("pelts.csv")
 >>> model = gn.Model(gn.Dictionary(["hare", "lynx"], gn.polynomial(degree=2)))
 >>> posterior = gn.fit(model, data, seed=0)
 >>> print(posterior.equations())
