@@ -101,3 +101,12 @@ def test_a_run_on_coarse_steps_begins_again_on_finer_ones(tmp_path, monkeypatch)
     monkeypatch.setattr(Checkpoint, "keep", keep)
     resumed = gn.fit(*on_the_edge(), method=method, progress=False, checkpoint=tmp_path)
     assert np.array_equal(resumed.unconstrained, whole.unconstrained)
+
+
+def test_what_was_mixed_up_is_said():
+    with pytest.raises(TypeError, match="the model comes first"):
+        gn.fit(decay_data(), decay_model())
+    with pytest.raises(TypeError, match=r"Wrap it: gpnode\.Observations"):
+        gn.fit(decay_model(), {"x": ([0, 1], [2, 3])})
+    with pytest.raises(TypeError, match=r"needs a gpnode\.Model"):
+        gn.fit("dx/dt = -x", decay_data())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import gpnode as gn
-from gpnode.results.comparison import pointwise_log_density
+from gpnode.results.comparison import in_words, pointwise_log_density
 from support.linear import NOISE, SD
 
 
@@ -40,3 +41,14 @@ def test_comparison_prefers_the_model_that_fits_and_refuses_other_data(linear):
     third = gn.fit(wrong, moved, method=gn.Laplace(draws=100), progress=False)
     with pytest.raises(gn.ModelError, match="different data"):
         gn.compare({"a": posterior, "b": third})
+
+
+def test_a_comparison_in_words():
+    table = pd.DataFrame(
+        {"elpd_diff": [0.0, 1.5, 30.0], "dse": [0.0, 3.0, 5.0], "warning": [False, False, True]},
+        index=["logistic", "Gompertz", "linear"],
+    )
+    words = in_words(table).splitlines()
+    assert "logistic and Gompertz predict about equally well" in words[0]
+    assert "logistic predicts better than linear" in words[1]
+    assert "weigh so much on linear" in words[2]

@@ -84,7 +84,9 @@ def test_it_prints_and_exports(posterior):
     assert "speed" in equations.latex()
     assert equations.function()(0.0, [1.0]) == pytest.approx([3.0], abs=0.1)
     module: dict[str, Any] = {}
-    exec(equations.python(), module)
+    exec(equations.python(start={"x": 2.0}), module)
+    assert module["START"] == {"x": 2.0}
+    assert module["simulate"]({"x": 1.0}, np.array([0.0, 2.0])) == pytest.approx(np.array([[1.0], [7.0]]), abs=0.2)
     assert module["slopes"](0.0, [1.0]) == pytest.approx([3.0], abs=0.1)
 
 
