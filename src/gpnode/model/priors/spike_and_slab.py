@@ -40,7 +40,7 @@ class SpikeAndSlab(CoefficientPrior):
     name: ClassVar[str] = "spike-and-slab"
 
     expected_terms: float = 1.0
-    spike_std: float = 0.01
+    spike_std: float = 0.001
     slab_stds: tuple[float, ...] = eqx.field(static=True, default=(0.25, 1.0, 4.0, 16.0, 64.0))
 
     def bind(self, name: str, groups: tuple[int, ...], num_observations: int) -> Block:
