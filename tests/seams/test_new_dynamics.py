@@ -90,6 +90,15 @@ def test_it_prints_and_exports(posterior):
     assert module["slopes"](0.0, [1.0]) == pytest.approx([3.0], abs=0.1)
 
 
+def test_it_is_a_table(posterior):
+    (row,) = posterior.equations().to_dataframe().to_dict("records")
+    assert row["term"] == "speed"
+    assert row["2.5%"] < 3.0 < row["97.5%"]
+    shown = str(gn.forecast(posterior, np.linspace(0.0, 10.0, 50)))
+    assert "50 times" in shown
+    assert len(shown.splitlines()) == 10
+
+
 def test_it_forecasts(posterior):
     assert float(gn.forecast(posterior, [10.0]).mean().sel(state="x")[0]) == pytest.approx(32.0, abs=0.5)
 

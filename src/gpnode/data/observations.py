@@ -27,7 +27,7 @@ from gpnode.data.tables import date_origin, elapsed_times, require_columns, requ
 from gpnode.errors import DataError
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Observations:
     """A set of :class:`Series`, in the user's own units.
 
@@ -256,6 +256,8 @@ class Observations:
                 f"time {s.times[0]:.4g} to {s.times[-1]:.4g}{unit}"
             )
         return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
+
+    __repr__ = __str__
 
     @property
     def headline(self) -> str:

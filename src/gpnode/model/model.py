@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ from gpnode.model.dynamics import Dynamics
 from gpnode.model.observation.kernels import Kernel, SquaredExponential
 from gpnode.model.observation.noise import CombinedNoise, Noise, NoiseModel
 from gpnode.model.observation.transforms import Identity, Transform
-from gpnode.model.priors.distributions import describe_hyper
+from gpnode.model.priors.distributions import describe_hyper, write_prior
 from gpnode.solvers import Solver
 
 Spec = TypeVar("Spec")
@@ -31,7 +31,7 @@ class Around:
     width: float = 1.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Model:
     """Equations of motion with everything that is uncertain about them.
 
@@ -97,6 +97,11 @@ class Model:
         if self.time_unit is not None and not self.time_unit > 0:
             raise ModelError(f"time_unit must be positive; got {self.time_unit}.")
 
+    def __repr__(self) -> str:
+        """As one would write it: only what is not the default."""
+        given = [f"{f.name}={_write(getattr(self, f.name))}" for f in fields(self)[1:] if not _is_default(self, f)]
+        return f"Model({', '.join([repr(self.dynamics), *given])})"
+
     @property
     def states(self) -> tuple[str, ...]:
         return self.dynamics.states
@@ -129,6 +134,18 @@ class Model:
             "scales": {s: float(v) for s, v in self.scales.items()},
             "time_unit": self.time_unit,
         }
+
+
+def _is_default(model: Model, setting: Any) -> bool:
+    value = getattr(model, setting.name)
+    default = setting.default if setting.default_factory is MISSING else setting.default_factory()
+    return value is default or repr(value) == repr(default)
+
+
+def _write(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{name!r}: {_write(one)}' for name, one in value.items())}}}"
+    return write_prior(value) if isinstance(value, dist.Distribution) else repr(value)
 
 
 def _pick(setting: Any, variable: str, default: Any) -> Any:

@@ -20,7 +20,7 @@ from gpnode.data.series import Series
 from gpnode.errors import DataError, ModelError
 from gpnode.model.model import Around, Model
 from gpnode.model.observation.kernels import priors_for
-from gpnode.model.priors.distributions import centre_and_width
+from gpnode.model.priors.distributions import centre_and_width, say_how_to_write
 from gpnode.model.priors.ordering import sort_numbers
 from gpnode.model.priors.parameters import Independent
 from gpnode.problem.density import InitialStates, Problem
@@ -251,6 +251,7 @@ def _initial_of(model: Model, data: Observations, state: str, experiment: str) -
     if not isinstance(initial, Around):
         raise ModelError(
             f"initial of {state!r} must be a number, a distribution or Around(); got {type(initial).__name__}."
+            f"{say_how_to_write(initial)}"
         )
     series = [s for s in data.of(state) if s.experiment == experiment] or list(data.of(state))
     if not series:

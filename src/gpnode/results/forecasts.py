@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -28,6 +28,10 @@ from gpnode.problem.observables import Measurements, Observable
 from gpnode.results.posterior import Posterior
 from gpnode.solvers import Status
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+_ROWS_SHOWN = 8
 _STEP_ERROR = 1e-7  # of one step, relative to states of order one
 _MOST_STEPS = 20_000
 _MARGIN = 0.05  # of the range of measurements, by which a start may lie beyond them
@@ -100,6 +104,20 @@ class Forecast:
             for name, array in (("mean", self.mean()), ("std", self.std()), ("low", low), ("high", high)):
                 columns[f"{state}.{name}"] = array.sel(state=state).to_numpy()
         return columns
+
+    def to_dataframe(self, probability: float = 0.95) -> pd.DataFrame:
+        """The columns of :meth:`table`."""
+        import pandas as pd
+
+        return pd.DataFrame(self.table(probability))
+
+    def __str__(self) -> str:
+        rows = self.to_dataframe()
+        shown = rows.iloc[np.unique(np.linspace(0, len(rows) - 1, _ROWS_SHOWN).astype(int))]
+        title = f"Forecast at {len(rows)} times, {self.states.sizes['draw']} draws, 95 % intervals:"
+        return f"{title}\n{shown.to_string(index=False, float_format='%.4g')}"
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         from gpnode.render import notebook

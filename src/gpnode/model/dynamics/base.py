@@ -21,10 +21,12 @@ from gpnode.model.priors.sparsity import CoefficientPrior
 class Named(Mapping[str, Any]):
     """Values by name, as ``p.alpha`` or ``p["alpha"]``."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: Mapping[str, Any], used: set[str] | None = None) -> None:
         self.__dict__["_values"] = dict(values)
+        self.__dict__["_used"] = set() if used is None else used  # names that were asked for
 
     def __getitem__(self, name: str) -> Any:
+        self._used.add(name)
         try:
             return self._values[name]
         except KeyError:
@@ -33,6 +35,7 @@ class Named(Mapping[str, Any]):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        self._used.add(name)
         try:
             return self._values[name]
         except KeyError:

@@ -19,6 +19,8 @@ from gpnode.model.priors.parameters import Block, Values
 from gpnode.model.priors.sparsity import CoefficientPrior
 from gpnode.model.priors.spike_and_slab import SpikeAndSlab
 
+_NAMES_SHOWN = 8
+
 
 class Dictionary(Dynamics):
     """Each equation is a combination of candidate terms with unknown, mostly zero, coefficients.
@@ -79,6 +81,12 @@ class Dictionary(Dynamics):
         if mask is not None:
             self.forbidden += self._forbidden_by(mask)
         self._check_named()
+
+    def __repr__(self) -> str:
+        names = list(dict.fromkeys(t.name for library in self.libraries for t in library.terms(self.inputs)))
+        more = f", ... ({len(names)} terms)" if len(names) > _NAMES_SHOWN else ""
+        prior = "" if self.prior is None else f", prior={self.prior!r}"
+        return f"Dictionary({', '.join(self.states)}; {', '.join(names[:_NAMES_SHOWN])}{more}{prior})"
 
     @property
     def _prior(self) -> CoefficientPrior:

@@ -16,7 +16,7 @@ from gpnode.data.scaling import Scaling
 from gpnode.errors import ModelError
 from gpnode.model.dynamics.base import BoundDynamics, Dynamics, Named, SharedFunction, traced_digest
 from gpnode.model.dynamics.writing import RightSide
-from gpnode.model.priors.distributions import describe_hyper
+from gpnode.model.priors.distributions import describe_hyper, say_how_to_write, write_prior
 from gpnode.model.priors.parameters import Block, Independent, Values
 
 
@@ -53,7 +53,12 @@ class KnownForm(Dynamics):
             elif not isinstance(prior, Real):
                 raise ModelError(
                     f"the prior of {name!r} must be a numpyro distribution or a number; got {type(prior).__name__}."
+                    f"{say_how_to_write(prior)}"
                 )
+
+    def __repr__(self) -> str:
+        unknown = ", ".join(f"{name} ~ {write_prior(prior)}" for name, prior in self.priors.items())
+        return f"KnownForm({', '.join(self.states)}; {unknown})"
 
     def bind(self, states: tuple[str, ...], scaling: Scaling, num_observations: int, prefix: str) -> BoundKnownForm:
         self._check(states)
@@ -81,9 +86,14 @@ class KnownForm(Dynamics):
     def _check(self, states: tuple[str, ...]) -> None:
         """Run the function once on shapes only, so that mistakes show before any sampling."""
         number = jax.ShapeDtypeStruct((), jnp.result_type(float))
+        used: set[str] = set()
+
+        def slopes_of(t: Any, states: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+            return dict(self.f(t, Named(states), Named(parameters, used)))
+
         try:
             slopes = jax.eval_shape(
-                self.slopes, number, dict.fromkeys(states, number), dict.fromkeys(self.priors, number)
+                slopes_of, number, dict.fromkeys(states, number), dict.fromkeys(self.priors, number)
             )
         except (KeyError, AttributeError) as error:
             text = error.args[0] if error.args else str(error)
@@ -101,6 +111,9 @@ class KnownForm(Dynamics):
                 f"the vector field must return slopes for {', '.join(self.states)}; "
                 f"it returns {', '.join(slopes) or 'none'}."
             )
+        idle = [name for name in self.priors if name not in used]
+        if idle:
+            raise ModelError(f"the vector field never uses {', '.join(idle)}. Remove the prior, or correct a name.")
         for state, slope in slopes.items():
             if slope.shape != ():
                 raise ModelError(f"the slope of {state!r} must be one number; its shape is {slope.shape}.")

@@ -115,6 +115,19 @@ def lowest(hyper: Any) -> float:
     return float(np.min(np.asarray(getattr(hyper.support, "lower_bound", -np.inf))))
 
 
+def write_prior(prior: Any) -> str:
+    """As one would write it: ``LogNormal(0, 1)``, or a number."""
+    if not isinstance(prior, dist.Distribution):
+        return f"{float(prior):g}"
+    numbers = [getattr(prior, name) for name in prior.arg_constraints if hasattr(prior, name)]
+    return f"{type(prior).__name__}({', '.join(f'{float(n):g}' for n in numbers if np.ndim(n) == 0)})"
+
+
+def say_how_to_write(prior: Any) -> str:
+    """What to write in place of a text that stands for a prior, to be added to an error; "" for anything else."""
+    return f" In Python write it as gpnode.{prior.strip()}." if isinstance(prior, str) and "(" in prior else ""
+
+
 def describe_hyper(hyper: Any) -> Any:
     """A prior or number as something JSON can hold, complete enough to tell any two apart."""
     if not isinstance(hyper, dist.Distribution):

@@ -7,7 +7,7 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import sympy
@@ -18,6 +18,9 @@ from gpnode.results.equations.alternatives import Alternatives
 from gpnode.results.equations.forms import Form, System
 from gpnode.results.equations.representing import Representative
 from gpnode.tracing.formulas import round_numbers
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LIKELY = 0.5
 """A term that acts with this probability belongs into the equation as written."""
@@ -101,6 +104,20 @@ class Equations:
         if self.representative.is_mean:
             return "mean, with 95 % intervals"
         return "of the most likely draw, because means miss the data; terms below with means and 95 % intervals"
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row for each term and parameter: what it is written with, mean, interval and probability of acting."""
+        import pandas as pd
+
+        terms = [
+            (e.state, t.term, t.value if t.likely else 0.0, t.mean, t.low, t.high, t.probability)
+            for e in self.equations
+            for t in e.terms
+        ]
+        known = [("", p.name, p.value, p.overall, p.low, p.high, None) for p in self.parameters]
+        return pd.DataFrame(
+            [*terms, *known], columns=["state", "term", "value", "mean", "2.5%", "97.5%", "probability"]
+        )
 
     def __str__(self) -> str:
         lines = [f"Equations of motion ({self.caption}):", ""]
