@@ -1,4 +1,4 @@
-"""Finding the right basin from cold: smooth, match slopes, then match paths over a growing horizon.
+"""Finding the right basin from cold: smooth, match slopes, then match the whole path, or paths over a growing horizon.
 
 Everything here works on the parameters of the dynamics and the unknown initial values; the
 Gaussian process waits until the path is right. Failed solves are rejected steps.
