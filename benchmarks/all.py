@@ -6,6 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
+import answering
 import gradient
 import sampling
 import scaling
@@ -18,6 +19,8 @@ def main() -> None:
     arguments = parser.parse_args()
     print("Log density with gradient")
     results: dict[str, object] = {"gradient": gradient.run(arguments.amc)}
+    print("\nHow soon the command line answers, beside importing numpy")
+    results["answering"] = answering.run()
     print("\nCost as problems grow (log density with gradient)")
     results["scaling"] = scaling.run()
     print("\nEffective draws per second, predator and prey")

@@ -16,3 +16,7 @@ def main() -> None:
     if python_handles:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     run()
+
+
+if __name__ == "__main__":
+    main()

@@ -32,13 +32,13 @@ def add_commands(commands: Any) -> None:
 
 
 def _calibrate(options: argparse.Namespace) -> int:
+    problem = problem_of(options)
     import matplotlib.pyplot as plt
 
     from gpnode.design.calibration import calibrate
     from gpnode.render import plots
 
     plt.switch_backend("Agg")
-    problem = problem_of(options)
     folder: Path = options.output
     make_folder(folder)
     calibration = calibrate(

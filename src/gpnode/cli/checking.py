@@ -34,11 +34,11 @@ def add_commands(commands: Any) -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
+    problem = problem_of(options)  # bad input is refused before what takes long is loaded
+    print(problem.data, "\n", flush=True)
     from gpnode.fitting.single import fit
     from gpnode.inference.samplers.laplace import Laplace
 
-    problem = problem_of(options)
-    print(problem.data, "\n")
     remarks = data_remarks(problem.data)
     posterior = fit(
         problem.model, problem.data, method=Laplace(draws=1000), seed=options.seed, progress=not options.quiet

@@ -1,0 +1,45 @@
+"""How soon the command line answers, in units of ``python -c "import numpy"``, alternating, the least of several.
+
+python benchmarks/answering.py
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROUNDS = 5
+COMMANDS = {
+    "help": ["--help"],
+    "help of a command": ["fit", "--help"],
+    "usage error": ["ftt"],
+    "a table that is refused": ["check", "bad.csv"],
+}
+
+
+def run() -> dict[str, dict[str, float]]:
+    """Seconds and ratios of each command."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "bad.csv").write_text("time,x\n0,1\n1,two\n2,3\n")
+        least = dict.fromkeys(("import numpy", *COMMANDS), float("inf"))
+        for _ in range(ROUNDS):
+            least["import numpy"] = min(least["import numpy"], _seconds(["-c", "import numpy"], folder))
+            for name, arguments in COMMANDS.items():
+                least[name] = min(least[name], _seconds(["-m", "gpnode_command", *arguments], folder))
+    unit = least["import numpy"]
+    for name, seconds in least.items():
+        print(f"  {name:<26} {seconds:6.2f} s  {seconds / unit:6.1f}")
+    return {name: {"seconds": seconds, "ratio": seconds / unit} for name, seconds in least.items()}
+
+
+def _seconds(arguments: list[str], folder: str) -> float:
+    begun = time.perf_counter()
+    subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, check=False)
+    return time.perf_counter() - begun
+
+
+if __name__ == "__main__":
+    run()
