@@ -104,7 +104,7 @@ def test_partial_results_open_at_any_time(tmp_path, whole):
     assert "rate" in str(some)
 
 
-def inactive_in_turn(rows, stopping):
+def inactive_in_turn(rows, stopping, report):
     """The first chain is inactive after 10 draws, goes on after 20, stops again after 40; the run ends after 80."""
     inactive = {10: {0}, 40: {0}}
     longest = max(map(len, rows))

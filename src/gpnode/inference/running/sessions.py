@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -19,9 +20,11 @@ from gpnode.inference.sampled import Sampled, from_chains, with_details
 from gpnode.inference.samplers.base import Sampler
 from gpnode.inference.starting.accuracy import with_finer_steps
 from gpnode.inference.starting.start import Start
-from gpnode.inference.stopping.agreement import Agreement, find_agreement
+from gpnode.inference.stopping.agreement import Agreement, Report, find_agreement
 from gpnode.inference.stopping.schedule import thin_to_equal_length
 from gpnode.inference.stopping.statistics import disagreement
+from gpnode.problem.density import Problem
+from gpnode.problem.evaluation import report_draws
 
 
 class LiveSession:
@@ -74,7 +77,7 @@ class LiveSession:
                         return self.run(sampler, *finer, key)
                 if goal not in goals:
                     continue
-                agreement = _agreement_at_goal(rows, sampler)
+                agreement = _agreement_at_goal(rows, sampler, reporter(start.problem))
                 if agreement.reached:
                     break
                 inactive = agreement.inactive
@@ -111,22 +114,23 @@ class KeptSession:
             )
         goals = sampler.stopping.goals(sampler.draws)
         traces = [trace for _, trace in chains]
-        rows = _rows_so_far(traces, _inactive(traces, sampler), goals[-1])
+        rows = _rows_so_far(traces, _inactive(traces, sampler, reporter(start.problem)), goals[-1])
         self.seconds = sum(float(arrays["seconds"]) for arrays, _ in chains)
         at_a_goal = max(map(len, rows)) in goals
-        agreement = _agreement_at_goal(rows, sampler) if at_a_goal else Agreement(False, rows)
+        agreement = _agreement_at_goal(rows, sampler, reporter(start.problem)) if at_a_goal else Agreement(False, rows)
         failures = np.sum([arrays["warmup_failures"] for arrays, _ in chains], axis=0)
         made = [len(r) for r in rows]
         return start, from_chains(agreement.rows, made, failures, interrupted=not agreement.reached)
 
 
-def _inactive(traces: Sequence[Trace], sampler: Sampler) -> frozenset[int]:
+def _inactive(traces: Sequence[Trace], sampler: Sampler, report: Report) -> frozenset[int]:
     """Which chains were inactive since the last goal that some have passed."""
     longest = max(trace.count for trace in traces)
     passed = [goal for goal in sampler.stopping.goals(sampler.draws) if goal < longest]
     if not passed or len({trace.count for trace in traces}) == 1:
         return frozenset()
-    return find_agreement([trace.read()[: passed[-1]] for trace in traces], sampler.stopping).inactive
+    rows = [trace.read()[: passed[-1]] for trace in traces]
+    return find_agreement(rows, sampler.stopping, report).inactive
 
 
 def _rows_so_far(traces: Sequence[Trace], inactive: frozenset[int], most: int) -> list[np.ndarray]:
@@ -140,14 +144,27 @@ def _first_rows(traces: Sequence[Trace], stops: Sequence[int]) -> list[np.ndarra
     return [trace.read()[:stop] for trace, stop in zip(traces, stops, strict=True)]
 
 
-def _agreement_at_goal(rows: list[np.ndarray], sampler: Sampler) -> Agreement:
+def _agreement_at_goal(rows: list[np.ndarray], sampler: Sampler, report: Report) -> Agreement:
     """Whether to stop at a goal; at the last one in any case."""
     goals = sampler.stopping.goals(sampler.draws)
     at_the_end = max(map(len, rows)) == goals[-1]
     if len(goals) == 1:
         return Agreement(at_the_end, rows)
-    agreement = find_agreement(rows, sampler.stopping)
+    agreement = find_agreement(rows, sampler.stopping, report)
     return agreement._replace(reached=agreement.reached or at_the_end)
+
+
+def reporter(problem: Problem) -> Report:
+    """The numbers of draws that a user sees, but for those that never change."""
+
+    def report(draws: np.ndarray) -> np.ndarray:
+        values = [
+            np.asarray(v).reshape(*draws.shape[:2], -1) for v in report_draws(problem, jnp.asarray(draws)).values()
+        ]
+        numbers = np.concatenate(values, axis=-1)
+        return numbers[..., np.ptp(numbers, axis=(0, 1)) > 0]
+
+    return report
 
 
 def _going_on(rows: list[np.ndarray], inactive: frozenset[int]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +10,9 @@ import numpy as np
 from gpnode.inference.stopping.modes import Modes, find_modes
 from gpnode.inference.stopping.schedule import Stopping, thin_to_equal_length
 from gpnode.inference.stopping.statistics import agree
+
+Report = Callable[[np.ndarray], np.ndarray]
+"""From draws (chains, draws, size) to the numbers a user sees (chains, draws, numbers), of which the verdict speaks."""
 
 
 class Agreement(NamedTuple):
@@ -23,22 +27,25 @@ class Agreement(NamedTuple):
     inactive: frozenset[int] = frozenset()
 
 
-def find_agreement(rows: list[np.ndarray], stopping: Stopping) -> Agreement:
+def find_agreement(rows: list[np.ndarray], stopping: Stopping, report: Report = lambda draws: draws) -> Agreement:
     """Whether chains agree, given the ``rows`` (draws,) of each, with fields ``draw`` (size,) and ``log_density``.
+
+    What is judged are the numbers of ``report``: R-hat also looks at distances from the median, which depend on scales.
 
     Chains that share no mode with others may have a length of their own: in a run several times as long as the first
     goal, agreement within modes is enough.
     """
     kept = stopping.late(rows)
     draws, log_density = _arrays(thin_to_equal_length(kept))
-    if agree(draws):
+    judged = report(draws)
+    if agree(judged):
         return Agreement(True, kept)
     if max(map(len, rows)) < 2**stopping.modes_from * stopping.first_goal:
         return Agreement(False, kept)
     modes = find_modes(draws, log_density)
     if modes.count == 1:
         return Agreement(False, kept)
-    known = {group for group in _groups(modes.labels) if _agree_within_modes(group, modes, draws)}
+    known = {group for group in _groups(modes.labels) if _agree_within_modes(group, modes, judged)}
     if len(known) == len(_groups(modes.labels)):
         return Agreement(True, kept)
     # A chain that has just come to a place that cannot be judged yet must show whether it stays.
