@@ -32,7 +32,7 @@ def test_data_are_shown_in_a_few_lines():
 
 
 def test_a_prior_that_nothing_uses_is_an_error():
-    with pytest.raises(gn.ModelError, match="never uses rate"):
+    with pytest.raises(gn.ModelError, match="never uses 'rate'"):
         gn.bind(decay(k=gn.LogNormal(0.0, 1.0), rate=gn.Normal(0.0, 1.0)), DATA)
 
 

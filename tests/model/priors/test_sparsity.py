@@ -56,7 +56,7 @@ def cases():
     yield "horseshoe", priors.Horseshoe(), tau, plain
     yield "laplace", priors.Laplace(0.7), {}, lambda v: stats.laplace.logpdf(v["coef"], 0, 0.7).sum()
     yield "gaussian", priors.Gaussian(0.7), {}, lambda v: stats.norm.logpdf(v["coef"], 0, 0.7).sum()
-    yield "spike-and-slab", priors.SpikeAndSlab(), {"coef.inclusion": inclusion}, mixture
+    yield "spike-and-slab", priors.SpikeAndSlab(spike_std=0.01), {"coef.inclusion": inclusion}, mixture
 
 
 def inclusion(u):

@@ -111,12 +111,13 @@ class KnownForm(Dynamics):
                 f"the vector field must return slopes for {', '.join(self.states)}; "
                 f"it returns {', '.join(slopes) or 'none'}."
             )
-        idle = [name for name in self.priors if name not in used]
-        if idle:
-            raise ModelError(f"the vector field never uses {', '.join(idle)}. Remove the prior, or correct a name.")
         for state, slope in slopes.items():
             if slope.shape != ():
                 raise ModelError(f"the slope of {state!r} must be one number; its shape is {slope.shape}.")
+        idle = [name for name in self.priors if name not in used]
+        if idle:
+            named = ", ".join(map(repr, idle))
+            raise ModelError(f"the vector field never uses {named}. Remove the prior, or correct a name.")
 
 
 class BoundKnownForm(BoundDynamics):
