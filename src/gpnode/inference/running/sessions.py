@@ -155,14 +155,14 @@ def _agreement_at_goal(rows: list[np.ndarray], sampler: Sampler, report: Report)
 
 
 def reporter(problem: Problem) -> Report:
-    """The numbers of draws that a user sees, but for those that never change."""
+    """Draws, and beside them the numbers that a user sees, but for those that never change."""
 
     def report(draws: np.ndarray) -> np.ndarray:
         values = [
             np.asarray(v).reshape(*draws.shape[:2], -1) for v in report_draws(problem, jnp.asarray(draws)).values()
         ]
         numbers = np.concatenate(values, axis=-1)
-        return numbers[..., np.ptp(numbers, axis=(0, 1)) > 0]
+        return np.concatenate([draws, numbers[..., np.ptp(numbers, axis=(0, 1)) > 0]], axis=-1)
 
     return report
 
