@@ -19,6 +19,10 @@ class StartError(GpnodeError, RuntimeError):
     """No starting point with a finite posterior density was found."""
 
 
+class PosteriorError(GpnodeError, RuntimeError):
+    """The draws cannot answer what was asked of them."""
+
+
 class FileFormatError(GpnodeError, ValueError):
     """A file is not one that gpnode wrote, or is damaged."""
 

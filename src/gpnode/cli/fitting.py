@@ -74,7 +74,7 @@ def add_problem_arguments(parser: argparse.ArgumentParser) -> None:
     model.add_argument("--noise", metavar="STD", help="standard deviation of the noise, a number or a prior")
     model.add_argument("--no-gp", action="store_true", help="no Gaussian process on top of the equations")
     sampler = parser.add_argument_group("the sampler")
-    sampler.add_argument("--method", choices=METHOD_NAMES, help="how to sample; by default lifted")
+    sampler.add_argument("--method", help="how to sample: lifted (by default), nuts or laplace")
     sampler.add_argument("--draws", type=int, help="draws per chain; by default as many as it takes")
 
 
@@ -88,7 +88,6 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
     table.add_argument("--replicates", action="store_true", help="columns such as OD_1, OD_2 are runs of one thing")
 
 
-METHOD_NAMES = ("laplace", "lifted", "nuts")
 TABLE_SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".xlsx", ".xls")
 """Of files that are tables for sure; others may be of a format that says everything itself."""
 _TABLE_OPTIONS = {
@@ -98,7 +97,7 @@ _TABLE_OPTIONS = {
     "variable": "of a long table, the column that says what was measured",
     "value": "of a long table, the column of values",
     "decimal": "the decimal mark, a point or a comma",
-    "separator": "the mark between columns",
+    "separator": "the mark between columns, or its name, such as tab",
     "sheet": "of an Excel file",
 }
 
@@ -122,10 +121,10 @@ def problem_of(options: argparse.Namespace) -> ProblemFile:
         return format.read(options.problem)
     from gpnode.data.observations import Observations
 
-    Observations.from_file(options.problem, **table_section(options))  # refused before all else is loaded
+    data = Observations.from_file(options.problem, **table_section(options))  # refused before all else is loaded
     from gpnode.formats.problem_toml import read_problem
 
-    return read_problem(options.problem, content)
+    return read_problem(options.problem, content, data)
 
 
 def _is_table(path: Path) -> bool:

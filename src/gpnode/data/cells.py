@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpnode.data.numbers import is_number
 from gpnode.errors import DataError
 
 SEPARATORS = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas", " ": "spaces"}
 """What may stand between columns, in the order it is looked for: commas may also be decimal."""
+_LARGEST_FILE = 200_000_000  # bytes
 _BOMS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF16_LE: "utf-16",
@@ -40,7 +42,13 @@ class Grid:
 
 def read_grid(path: Path, separator: str | None = None, sheet: str | None = None) -> Grid:
     """Read a CSV-like text file, or a sheet of an Excel file."""
+    separator = _separator(separator)
     try:
+        if path.stat().st_size > _LARGEST_FILE:
+            raise DataError(
+                f"{path.name} is larger than {_LARGEST_FILE // 1_000_000} MB, more than a table of measurements is. "
+                "Pass the rows that are measurements."
+            )
         content = path.read_bytes()
     except (FileNotFoundError, IsADirectoryError):
         raise DataError(f"there is no file {path}.") from None
@@ -53,6 +61,18 @@ def read_grid(path: Path, separator: str | None = None, sheet: str | None = None
         lines, more = _split(path, text, separator)
         notes += more
     return _table(path, lines, notes)
+
+
+def _separator(name: str | None) -> str | None:
+    """The mark that was named: as itself, by a word (tab, comma), or as \\t, which shells leave as it is."""
+    if name is None or name in SEPARATORS:
+        return name
+    words = {"\\t": "\t", **{word: mark for mark, words in SEPARATORS.items() for word in (words, words[:-1])}}
+    if len(name) == 1 and not name.isalnum() and name not in "\"'\r\n.+-":
+        return name
+    if name.lower() not in words:
+        raise DataError(f"{name!r} cannot stand between columns. Pass one mark, or a word: {', '.join(words)}.")
+    return words[name.lower()]
 
 
 # -- text ------------------------------------------------------------------------------------
@@ -209,7 +229,7 @@ def _table(path: Path, lines: list[list[str]], notes: list[str]) -> Grid:
     if top:
         notes = [*notes, f"{top} line{'s' if top > 1 else ''} above the header left out"]
     header, rows = lines[top], lines[top + 1 :]
-    if all(_is_number(cell) for cell in header if cell):
+    if all(is_number(cell.replace(",", ".")) for cell in header if cell):
         raise DataError(
             f"the first row of {path.name} has numbers alone: there are no names of columns. Add a row of names, such "
             "as time,x,y."
@@ -233,11 +253,3 @@ def _counts(rows: list[list[str]], column: int) -> bool:
     """Whether a column without a name numbers the rows, as programs write it."""
     first = rows[0][column]
     return first in ("0", "1") and all(row[column] == str(i + int(first)) for i, row in enumerate(rows))
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell.replace(",", "."))
-    except ValueError:
-        return False
-    return True

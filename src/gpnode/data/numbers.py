@@ -36,9 +36,12 @@ MISSING = frozenset(
 """What people write, in whatever case, where nothing was measured."""
 _SPACES = re.compile(r"(?<=\d)[\u00a0\u202f\u2009' ](?=\d{3}(\D|$))")  # between groups of three digits
 _EXPONENT = r"(?:[eE][+-]?\d+)?"
+_PLAIN = re.compile(rf"[+-]?(?:\d+\.?\d*|\.\d+){_EXPONENT}")
 _WITH_POINT = re.compile(rf"[+-]?(?:\d+\.\d*|\.\d+){_EXPONENT}")
 _WITH_COMMA = re.compile(rf"[+-]?(?:\d+,\d*|,\d+){_EXPONENT}")
 _COMMA_GROUPS, _POINT_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+"), re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+")
+_COMMA_GROUPS_AND_POINT = re.compile(rf"{_COMMA_GROUPS.pattern}\.\d*{_EXPONENT}")
+_POINT_GROUPS_AND_COMMA = re.compile(rf"{_POINT_GROUPS.pattern},\d*{_EXPONENT}")
 _LIMIT = re.compile(r"\s*[<>≤≥]\s*[\d.,]+\s*")
 _CLOCK = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?")
 _DATE_FORMS = ("%d.%m.%Y", "%d.%m.%y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%d %B %Y")
@@ -48,75 +51,69 @@ _TIMES_OF_DAY = ("", " %H:%M", " %H:%M:%S")
 
 @dataclass(frozen=True)
 class NumberStyle:
-    """How a table writes numbers: the mark before decimals, and that between thousands, if any."""
+    """How a table writes numbers: the mark before decimals. The other mark may stand between groups of three digits."""
 
     decimal: str = "."
-    thousands: str = ""
 
-    def plain(self, cell: str) -> str:
-        """The cell as Python writes numbers; "" if nothing was measured."""
+    def value(self, cell: str) -> float | str | None:
+        """The number in a cell, None if nothing was measured, or the cell itself if it is no number in this style."""
         if cell.lower() in MISSING:
-            return ""
-        cell = _SPACES.sub("", cell.replace("\u2212", "-"))
-        if self.thousands:
-            cell = cell.replace(self.thousands, "")
-        return cell.replace(",", ".") if self.decimal == "," else cell
+            return None
+        groups, between = (_COMMA_GROUPS, ",") if self.decimal == "." else (_POINT_GROUPS, ".")
+        whole, mark, decimals = _joined(cell).partition(self.decimal)
+        if groups.fullmatch(whole):
+            whole = whole.replace(between, "")
+        if between in whole + decimals:
+            return cell
+        text = f"{whole}.{decimals}" if mark else whole
+        return float(text) if is_number(text) else cell
+
+
+def _joined(cell: str) -> str:
+    """A cell with a plain minus, and without the spaces between thousands."""
+    return _SPACES.sub("", cell.replace("\u2212", "-"))
 
 
 def find_style(cells: Iterable[tuple[int, str]], decimal: str | None = None) -> NumberStyle:
     """How numbers are written, from cells with their rows; refused where that could be either of two ways."""
+    if decimal is not None:
+        if decimal not in (".", ","):
+            raise DataError(f"the decimal mark is {decimal!r}; it is a point or a comma (--decimal . or --decimal ,).")
+        return NumberStyle(decimal)
     points: tuple[int, str] | None = None
     commas: tuple[int, str] | None = None
     unsure: tuple[int, str] | None = None
     for row, cell in cells:
-        cell = _SPACES.sub("", cell)
-        if "," not in cell and "." not in cell:
-            continue
-        if "," in cell and "." in cell:
-            last = max(cell.rfind(","), cell.rfind("."))
-            if _is_plain(cell.replace("," if cell[last] == "." else ".", "")):
-                points, commas = ((row, cell), commas) if cell[last] == "." else (points, (row, cell))
-        elif _COMMA_GROUPS.fullmatch(cell):
-            if cell.count(",") > 1:
-                points = points or (row, cell)
-            else:
-                unsure = unsure or (row, cell)
-        elif _WITH_COMMA.fullmatch(cell) or (_POINT_GROUPS.fullmatch(cell) and cell.count(".") > 1):
+        cell = _joined(cell)
+        one_comma, one_point = cell.count(",") == 1, cell.count(".") == 1
+        if one_comma and _COMMA_GROUPS.fullmatch(cell):
+            unsure = unsure or (row, cell)
+        elif any(form.fullmatch(cell) for form in (_WITH_COMMA, _POINT_GROUPS_AND_COMMA)) or (
+            not one_point and _POINT_GROUPS.fullmatch(cell)
+        ):
             commas = commas or (row, cell)
-        elif _WITH_POINT.fullmatch(cell) and not _POINT_GROUPS.fullmatch(cell):
+        elif any(form.fullmatch(cell) for form in (_COMMA_GROUPS, _COMMA_GROUPS_AND_POINT)) or (
+            _WITH_POINT.fullmatch(cell) and not _POINT_GROUPS.fullmatch(cell)
+        ):
             points = points or (row, cell)
-    if decimal is not None:
-        return NumberStyle(decimal, "." if decimal == "," else ",")
     if points and commas:
         raise DataError(
             f"numbers are written in two ways: {points[1]!r} in row {points[0]} and {commas[1]!r} in row {commas[0]}. "
             "Correct one, or say which mark is decimal (--decimal)."
         )
     if commas:
-        return NumberStyle(",", ".")
+        return NumberStyle(",")
     if unsure and not points:
         raise DataError(
             f"{unsure[1]!r} in row {unsure[0]} may be a decimal comma or a thousands separator. Say which mark is "
             "decimal: --decimal , or --decimal ."
         )
-    return NumberStyle(".", ",")
-
-
-def _is_plain(text: str) -> bool:
-    try:
-        float(text.replace(",", "."))
-    except ValueError:
-        return False
-    return True
+    return NumberStyle(".")
 
 
 def is_number(text: str) -> bool:
-    """Whether a cell in Python's own style is a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    """Whether a text is a number with a decimal point, if any."""
+    return _PLAIN.fullmatch(text) is not None
 
 
 def refuse_limits(column: str, cells: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from gpnode.data.cells import read_grid
-from gpnode.data.numbers import MISSING, NumberStyle, clock_hours, dates_of, find_style, is_number, refuse_limits
+from gpnode.data.numbers import MISSING, NumberStyle, clock_hours, dates_of, find_style, refuse_limits
 from gpnode.data.recognising import TableFile, join_replicates, recognise_long
 from gpnode.errors import DataError
 
@@ -65,7 +65,7 @@ def read_table(
             raise DataError(
                 f"there is no column {name!r}; the table has: {', '.join(grid.header)}. Check the spelling."
             )
-    time = time or _find_time(names, cells)
+    time = time or _find_time(names)
     style = find_style(((i + 1, cell) for column in cells.values() for i, cell in enumerate(column)), decimal)
     if style.decimal == ",":
         notes.append("decimal commas")
@@ -96,9 +96,9 @@ def _columns(
     columns: dict[str, pd.Series] = {}
     texts, notes = [], []
     for name, column in cells.items():
-        plain = [style.plain(cell) for cell in column]
-        filled = [text for text in plain if text]
-        numbers = sum(map(is_number, filled))
+        values = [style.value(cell) for cell in column]
+        filled = [value for value in values if value is not None]
+        numbers = sum(isinstance(value, float) for value in filled)
         wanted = name in asked_for
         if name in words:
             columns[name] = _words(column)
@@ -108,13 +108,13 @@ def _columns(
             refuse_limits(name, column if numbers else [])
             texts.append(name)
             columns[name] = _words(column)
-        elif all_wanted and _numbers_rows(name, plain):
+        elif all_wanted and _numbers_rows(name, values):
             notes.append(f"column {name!r} numbers the rows and is left out")
         else:
             refuse_limits(name, column)
             missing = sum(cell.lower() in MISSING and cell != "" for cell in column)
             notes += [f"{missing} of {name!r} not measured"] if missing else []
-            columns[name] = pd.Series([_as_number(text) for text in plain], dtype=object)
+            columns[name] = pd.Series(values, dtype=object)  # a text is refused later, with its row
     return columns, texts, notes
 
 
@@ -169,7 +169,7 @@ def _drop_units_row(cells: dict[str, list[str]], notes: list[str]) -> None:
 # -- times -----------------------------------------------------------------------------------
 
 
-def _find_time(names: list[str], cells: dict[str, list[str]]) -> str:
+def _find_time(names: list[str]) -> str:
     """The column of times, by its name."""
     if "time" in names:
         return "time"
@@ -191,10 +191,11 @@ def _times(
     if hours is not None:
         unit = unit if unit in _PER_HOUR else "hour"
         return pd.Series(hours * _PER_HOUR[unit]), unit, [f"times such as {cells[0]} are read as {unit}s"]
-    texts = [style.plain(cell) for cell in cells]
-    filled = [text for text in texts if text]
-    if filled and sum(map(is_number, filled)) >= 0.5 * len(filled) and not _eight_digits(filled):
-        return pd.Series([_as_number(text) for text in texts], dtype=object), unit, []
+    values = [style.value(cell) for cell in cells]
+    filled = [value for value in values if value is not None]
+    numbers = sum(isinstance(value, float) for value in filled)
+    if filled and numbers >= 0.5 * len(filled) and not _eight_digits(cells):
+        return pd.Series(values, dtype=object), unit, []
     dates = dates_of(name, cells)
     if dates is None:
         return _words(cells), unit, []
@@ -206,18 +207,12 @@ def _times(
     return dates, unit, notes
 
 
-def _eight_digits(texts: list[str]) -> bool:
+def _eight_digits(cells: list[str]) -> bool:
     """Whether they are dates such as 20240131."""
-    return all(re.fullmatch(r"(19|20)\d\d(0[1-9]|1[0-2])([0-2]\d|3[01])", text) for text in texts)
+    return all(re.fullmatch(r"(19|20)\d\d(0[1-9]|1[0-2])([0-2]\d|3[01])", cell) for cell in cells if cell)
 
 
-def _as_number(text: str) -> float | str | None:
-    if not text:
-        return None
-    return float(text) if is_number(text) else text  # a text is refused later, with its row
-
-
-def _numbers_rows(name: str, plain: list[str]) -> bool:
-    first = plain[0]
-    rising = first in ("0", "1") and all(text == str(i + int(first)) for i, text in enumerate(plain))
+def _numbers_rows(name: str, values: list[float | str | None]) -> bool:
+    first = values[0]
+    rising = isinstance(first, float) and first in (0.0, 1.0) and values == [first + i for i in range(len(values))]
     return rising and (name.lower() in _ROW_NUMBERS or name.startswith("column_"))

@@ -24,7 +24,6 @@ from gpnode.formats.toml_values import (
     number_of,
     read_prior,
     read_text,
-    refuse_large,
     refuse_unknown,
     section_of,
     texts_of,
@@ -42,7 +41,6 @@ from gpnode.model.priors.spike_and_slab import SpikeAndSlab
 from gpnode.solvers import SOLVERS
 
 _TABLE_TEXTS = ("time", "variable", "value", "experiment", "time_unit", "decimal", "separator", "sheet")
-LARGEST_FILE = 200_000_000  # bytes of a table of measurements
 _LARGEST_PROBLEM = 1_000_000
 _MOST_TERMS = 2000
 _SECTIONS = ("data", "model", "parameters", "initial", "kernel", "noise", "transform", "sampler")
@@ -67,8 +65,13 @@ class ProblemToml(Format):
         write_problem(content, folder / "problem.toml")
 
 
-def read_problem(path: str | Path, content: dict[str, Any] | None = None) -> ProblemFile:
-    """Read ``problem.toml`` and the table of measurements it names; or take ``content`` as if it stood there."""
+def read_problem(
+    path: str | Path, content: dict[str, Any] | None = None, data: Observations | None = None
+) -> ProblemFile:
+    """Read ``problem.toml`` and the table of measurements it names; or take ``content`` as if it stood there.
+
+    ``data`` is the table, if it was read already.
+    """
     file = Path(path)
     if content is None:
         try:
@@ -77,7 +80,7 @@ def read_problem(path: str | Path, content: dict[str, Any] | None = None) -> Pro
             raise ModelError(f"{file} is not a TOML file: {str(error)[:200]}") from None
     refuse_unknown(content, _SECTIONS, "the file")
     sections = {name: section_of(content, name) for name in _SECTIONS}
-    data = read_data(file.parent, sections["data"])
+    data = read_data(file.parent, sections["data"]) if data is None else data
     model = read_model(data, sections)
     sampler = dict(sections["sampler"])
     seed = sampler.pop("seed", 0)
@@ -100,7 +103,6 @@ def read_data(folder: Path, section: Mapping[str, Any]) -> Observations:
     if not isinstance(section.get("file"), str):
         raise ModelError('[data] needs file = "measurements.csv".')
     file = folder / section["file"]
-    refuse_large(file, LARGEST_FILE)
     for name in _TABLE_TEXTS:
         if not isinstance(section.get(name, ""), str):
             raise ModelError(f"[data] {name} must be a text; got {section[name]!r:.80}.")

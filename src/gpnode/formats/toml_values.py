@@ -87,17 +87,12 @@ def number_of(value: Any, where: str) -> float:
     return float(value)
 
 
-def refuse_large(file: Path, most: int) -> None:
-    """Refuse a file that is not there, or too large."""
+def read_text(file: Path, most: int) -> str:
+    """The text of a file of at most ``most`` bytes."""
     if not file.is_file():
         raise DataError(f"there is no file {file}.")
     if file.stat().st_size > most:
         raise DataError(f"{file} has {file.stat().st_size} bytes; at most {most} are read.")
-
-
-def read_text(file: Path, most: int) -> str:
-    """The text of a file of at most ``most`` bytes."""
-    refuse_large(file, most)
     try:
         return file.read_text(encoding="utf-8")
     except UnicodeDecodeError:

@@ -13,9 +13,10 @@ import pandas as pd
 import xarray as xr
 
 from gpnode.data.observations import Observations
+from gpnode.errors import PosteriorError
 from gpnode.inference.stopping.modes import Modes, find_modes
 from gpnode.inference.stopping.statistics import bulk_ess, rank_rhat, tail_ess
-from gpnode.inference.stopping.weighing import Weights, weights_of
+from gpnode.inference.stopping.weighing import Weights, draws_by_weight, weights_of
 from gpnode.model.model import Model
 from gpnode.problem.density import Problem
 from gpnode.results.record import Record
@@ -149,20 +150,11 @@ class Posterior:
 
         Draws are cut into pieces that take the place of chains; there are fewer of them, for none is used twice.
         """
-        visits, weights = self.visits, self.mode_weights.values
-        if visits.count == 1:
+        if self.visits.count == 1:
             return self
-        places = [np.nonzero(visits.labels == mode) for mode in range(visits.count)]
-        total = min(len(chain) / max(weight, 1e-12) for (chain, _), weight in zip(places, weights, strict=True))
-        chosen = []
-        for (chain, draw), weight in zip(places, weights, strict=True):
-            picked = np.linspace(0, len(chain) - 1, int(weight * total)).astype(int)
-            chosen.append(np.stack([chain[picked], draw[picked]]))
-        # One piece after the other has a draw of each mode in turn, so that pieces are alike.
-        together = np.concatenate(chosen, axis=1)
-        length = together.shape[1] // self.unconstrained.shape[0]
-        pieces = [together[:, i :: self.unconstrained.shape[0]][:, :length] for i in range(self.unconstrained.shape[0])]
-        chain, draw = np.stack(pieces, axis=1)
+        if not np.isfinite(self.mode_weights.errors).all():
+            raise PosteriorError("how much each mode weighs is not known: see diagnose(). More draws may tell.")
+        chain, draw = draws_by_weight(self.visits, self.mode_weights.values)
         return self._at(chain, draw)
 
     def _at(self, chain: np.ndarray, draw: np.ndarray) -> Posterior:

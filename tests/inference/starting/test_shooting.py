@@ -9,7 +9,6 @@ from scipy.integrate import solve_ivp
 import gpnode as gn
 from gpnode.inference.starting.search import find_candidates
 from gpnode.inference.starting.settings import Search
-from gpnode.inference.starting.shooting import shoot
 from gpnode.inference.starting.slopes import slope_data, smoothed_path
 from gpnode.inference.starting.targets import draw_starts, guess_hyper, make_target, noise_levels
 from gpnode.problem.smoothing import smooth
@@ -55,6 +54,6 @@ def test_a_latent_state_has_no_guess():
     model = gn.Model(form, initial={"y": gn.Normal(0.0, 1.0)})
     t = np.linspace(0.0, 5.0, 12)
     problem = gn.bind(model, gn.Observations({"x": (t, np.cos(t))}))
-    target, smooths = target_of(problem)
+    _, smooths = target_of(problem)
     assert slope_data(problem, smooths, 50) is None
-    assert shoot(target, np.asarray(target.centre), smooths) is None
+    assert smoothed_path(problem, smooths) is None

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from gpnode.errors import PosteriorError
 from gpnode.inference.stopping.statistics import bulk_ess, pareto_k, rank_rhat
 from gpnode.results.record import Accuracy
 from support.draws import visits
@@ -116,6 +117,8 @@ def test_modes_that_chains_never_leave_have_weights_by_bridge_sampling(posterior
     unknown = {"values": [0.5, 0.5], "errors": [None, None]}
     apart = dataclasses.replace(apart, record=dataclasses.replace(apart.record, bridged=unknown))
     assert failed(apart) == {"one mode", "weights of modes"}
+    with pytest.raises(PosteriorError, match="not known"):
+        apart.reweighted()
 
 
 def test_modes_that_chains_visit_by_turns_have_weights(posterior):

@@ -18,7 +18,7 @@ from jax import Array
 from gpnode.inference.starting.least_squares import IMPOSSIBLE, climb, climb_from_first
 from gpnode.inference.starting.settings import Search
 from gpnode.inference.starting.shooting import shoot
-from gpnode.inference.starting.slopes import SlopeData, slope_data
+from gpnode.inference.starting.slopes import SlopeData, slope_data, smoothed_path
 from gpnode.inference.starting.targets import (
     Target,
     draw_starts,
@@ -87,8 +87,10 @@ def find_candidates(problem: Problem, key: Array, settings: Search, say: Callabl
     slopes = slope_data(problem, smooths, settings.slope_points)
     if slopes is not None:
         say("matching slopes, then the whole path")
+        guess = smoothed_path(problem, smooths)
         for tightness in settings.shooting_widths:  # cheap, and not all end in the same place
-            shot = shoot(target, _match_slopes(_tightened(target, tightness), slopes), smooths)
+            theta = _match_slopes(_tightened(target, tightness), slopes)
+            shot = shoot(target, theta, guess) if guess is not None else None
             if shot is not None:
                 tried.append(_match_paths(target, shot, (1.0,), counter, f"shooting, width {tightness:g}"))
         for i, (tightness, horizons) in enumerate(settings.ways_up):

@@ -12,10 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from gpnode.inference.starting.slopes import smoothed_path
 from gpnode.inference.starting.targets import Target
 from gpnode.problem.evaluation import compiled_for_search
-from gpnode.problem.smoothing import Smooth
 from gpnode.solvers import Status
 
 _MOST_STEPS, _MOST_RETRIES = 40, 8
@@ -25,11 +23,11 @@ _SETTLED = 1e-3  # of a step, in units of the ridge
 _FARTHEST = 10.0  # scaled states a guess may have: beyond, nothing was measured
 
 
-def shoot(target: Target, theta: np.ndarray, smooths: list[Smooth | None]) -> np.ndarray | None:
-    """Parameters (moving,) near ``theta`` whose path follows the data; None if states are latent."""
-    guess = smoothed_path(target.problem, smooths)
-    if guess is None:
-        return None
+def shoot(target: Target, theta: np.ndarray, guess: np.ndarray) -> np.ndarray | None:
+    """Parameters (moving,) near ``theta`` whose path follows the data; None if nothing can be solved there.
+
+    ``guess`` is the path to begin with (experiments, nodes, states), in scaled units.
+    """
     with np.errstate(all="ignore"):  # what runs away is refused
         return _shoot(target, theta, guess)
 

@@ -11,6 +11,9 @@ from gpnode.problem.density import Problem
 from gpnode.problem.observables import Measurements
 from gpnode.problem.smoothing import Smooth
 
+SeriesByState = dict[int, tuple[Measurements, Smooth]]
+"""Measurements of each state in one experiment, and what they are when smoothed."""
+
 
 class SlopeData(eqx.Module):
     """Smoothed states and slopes (points, states) in scaled units at solver ``times`` (points,)."""
@@ -28,15 +31,10 @@ def slope_data(problem: Problem, smooths: list[Smooth | None], points: int) -> S
         return None
     times, states, slopes = [], [], []
     for experiment in range(len(problem.experiments)):
-        series = {
-            problem.observables[m.observable].state: (m, s)
-            for m, s in zip(problem.measured, smooths, strict=True)
-            if m.experiment == experiment and s is not None
-        }
+        series = _series_by_state(problem, smooths, experiment)
         if set(series) != observed:
             continue
-        low = max(float(m.gp_times[0]) for m, _ in series.values())
-        high = min(float(m.gp_times[-1]) for m, _ in series.values())
+        low, high = _shared_span(series)
         if not high > low:
             continue
         grid = np.linspace(low, high, points)
@@ -55,23 +53,31 @@ def smoothed_path(problem: Problem, smooths: list[Smooth | None]) -> np.ndarray 
     """Smoothed states (experiments, nodes, states) in scaled units at the solver's nodes; None with latent states."""
     paths = []
     for experiment in range(len(problem.experiments)):
-        series = {
-            problem.observables[m.observable].state: (m, s)
-            for m, s in zip(problem.measured, smooths, strict=True)
-            if m.experiment == experiment and s is not None
-        }
+        series = _series_by_state(problem, smooths, experiment)
         if set(series) != set(range(len(problem.states))):
             return None
         times = np.asarray(problem.nodes[experiment]) * float(problem.scaling.time_unit / problem.scaling.record_length)
-        low = max(float(m.gp_times[0]) for m, _ in series.values())
-        high = min(float(m.gp_times[-1]) for m, _ in series.values())
+        low, high = _shared_span(series)
         paths.append(_smoothed_states(problem, series, np.clip(times, low, high))[0])
     return np.stack(paths)
 
 
-def _smoothed_states(
-    problem: Problem, series: dict[int, tuple[Measurements, Smooth]], grid: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _series_by_state(problem: Problem, smooths: list[Smooth | None], experiment: int) -> SeriesByState:
+    return {
+        problem.observables[m.observable].state: (m, s)
+        for m, s in zip(problem.measured, smooths, strict=True)
+        if m.experiment == experiment and s is not None
+    }
+
+
+def _shared_span(series: SeriesByState) -> tuple[float, float]:
+    """Gaussian-process times between which all series were measured."""
+    low = max(float(m.gp_times[0]) for m, _ in series.values())
+    high = min(float(m.gp_times[-1]) for m, _ in series.values())
+    return low, high
+
+
+def _smoothed_states(problem: Problem, series: SeriesByState, grid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Scaled states and slopes (points, states) of one experiment at Gaussian-process times ``grid``."""
     per_solver_time = float(problem.scaling.time_unit / problem.scaling.record_length)
     x, dx = np.zeros((grid.size, len(series))), np.zeros((grid.size, len(series)))

@@ -144,6 +144,24 @@ def weigh(log_density: LogDensity, draws: np.ndarray, modes: Modes, seed: int = 
     return Weights(values, values * np.sqrt((1.0 - values) ** 2 * relative**2 + others))
 
 
+def draws_by_weight(modes: Modes, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Chains and draws (pieces, draws) of as many draws of each mode as its weight says, evenly chosen, none twice.
+
+    There are as many pieces as chains; they have draws of each mode in turn, so that they are alike.
+    """
+    places = [np.nonzero(modes.labels == mode) for mode in range(modes.count)]
+    total = min(len(chain) / max(weight, 1e-12) for (chain, _), weight in zip(places, weights, strict=True))
+    chosen = []
+    for (chain, draw), weight in zip(places, weights, strict=True):
+        picked = np.linspace(0, len(chain) - 1, int(weight * total)).astype(int)
+        chosen.append(np.stack([chain[picked], draw[picked]]))
+    together = np.concatenate(chosen, axis=1)
+    count = modes.labels.shape[0]
+    length = together.shape[1] // count
+    chain, draw = np.stack([together[:, i::count][:, :length] for i in range(count)], axis=1)
+    return chain, draw
+
+
 def bridge(of_draws: np.ndarray, of_known: np.ndarray, independent: float) -> tuple[float, float]:
     """Log mass of an unnormalised density p, and its standard error, from log ratios p / q for a known density q.
 
