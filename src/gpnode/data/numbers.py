@@ -126,6 +126,16 @@ def refuse_limits(column: str, cells: Sequence[str]) -> None:
             )
 
 
+def refuse_words(column: str, values: Sequence[float | str | None], what: str) -> None:
+    """Refuse a cell of a column of numbers that is none in the style of the table."""
+    for i, value in enumerate(values):
+        if isinstance(value, str):
+            raise DataError(
+                f"{what} of {column!r} in row {i + 1} is {value!r}, which is not a number. Correct it, or leave the "
+                "cell empty if it is missing."
+            )
+
+
 # -- times -----------------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from gpnode.data.cells import read_grid
-from gpnode.data.numbers import MISSING, NumberStyle, clock_hours, dates_of, find_style, refuse_limits
+from gpnode.data.numbers import MISSING, NumberStyle, clock_hours, dates_of, find_style, refuse_limits, refuse_words
 from gpnode.data.recognising import TableFile, join_replicates, recognise_long
 from gpnode.errors import DataError
 
@@ -112,9 +112,10 @@ def _columns(
             notes.append(f"column {name!r} numbers the rows and is left out")
         else:
             refuse_limits(name, column)
+            refuse_words(name, values, "value")
             missing = sum(cell.lower() in MISSING and cell != "" for cell in column)
             notes += [f"{missing} of {name!r} not measured"] if missing else []
-            columns[name] = pd.Series(values, dtype=object)  # a text is refused later, with its row
+            columns[name] = pd.Series(values, dtype=float)
     return columns, texts, notes
 
 
@@ -195,7 +196,8 @@ def _times(
     filled = [value for value in values if value is not None]
     numbers = sum(isinstance(value, float) for value in filled)
     if filled and numbers >= 0.5 * len(filled) and not _eight_digits(cells):
-        return pd.Series(values, dtype=object), unit, []
+        refuse_words(name, values, "time")
+        return pd.Series(values, dtype=float), unit, []
     dates = dates_of(name, cells)
     if dates is None:
         return _words(cells), unit, []
