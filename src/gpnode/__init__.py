@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # the same names as below, for tools that read code without r
     )
     from .fitting.many import FitOutcome, FitTask, fit_many
     from .fitting.single import fit, open_checkpoint
+    from .formats.runs import load_run
     from .inference.samplers.laplace import Laplace
     from .inference.samplers.lifted.sampler import Lifted
     from .inference.samplers.nuts import NUTS
@@ -87,6 +88,7 @@ _PUBLIC = {
     ),
     "fitting.many": ("FitOutcome", "FitTask", "fit_many"),
     "fitting.single": ("fit", "open_checkpoint"),
+    "formats.runs": ("load_run",),
     "inference.samplers.laplace": ("Laplace",),
     "inference.samplers.lifted.sampler": ("Lifted",),
     "inference.samplers.nuts": ("NUTS",),
@@ -175,6 +177,7 @@ __all__ = [
     "forecast",
     "fourier",
     "kernels",
+    "load_run",
     "loo",
     "open_checkpoint",
     "paper_priors",

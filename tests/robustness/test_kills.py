@@ -15,8 +15,8 @@ import pytest
 
 import gpnode as gn
 from gpnode import cli
-from gpnode.cli.runs import load_run
 from gpnode.formats.problem_toml import write_problem
+from gpnode.formats.runs import load_run
 
 KILLS, INTERRUPTS = (int(os.environ.get(name, n)) for name, n in (("KILLS", "50"), ("INTERRUPTS", "20")))
 
@@ -82,7 +82,7 @@ def test_stopped_at_random_moments(tmp_path, how, times, code):
     problem = write_small_problem(tmp_path / "problem", draws=40_000)
     whole = tmp_path / "whole"
     assert cli.run(["fit", str(problem), "-o", str(whole), "-q"]) in (0, 2)
-    expected = load_run(whole)[0].unconstrained
+    expected = load_run(whole).unconstrained
     stopped = runs = opened = 0
     while stopped < times:
         run = tmp_path / f"run-{runs}"
@@ -100,7 +100,7 @@ def test_stopped_at_random_moments(tmp_path, how, times, code):
             opened += opens(run, expected)
             print(f"{how.name}: {stopped} of {times}, in run {runs}", flush=True)
         assert cli.run(["resume", str(run), "-q"]) in (0, 2)
-        assert np.array_equal(load_run(run)[0].unconstrained, expected)
+        assert np.array_equal(load_run(run).unconstrained, expected)
     assert opened == stopped
 
 
@@ -109,7 +109,7 @@ def opens(run: Path, expected: np.ndarray) -> bool:
     if not (run / "problem.toml").exists():
         return True  # stopped before anything was written
     try:
-        posterior, _ = load_run(run)
+        posterior = load_run(run)
     except gn.CheckpointError as error:
         return "no draws yet" in str(error) or "no checkpoint" in str(error)
     except gn.FileFormatError as error:

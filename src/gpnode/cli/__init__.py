@@ -40,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="gpnode",
         description="Equations of motion from scarce, noisy and partial measurements, with uncertainty.",
-        epilog=f"start with: gpnode example lynx-hare -o lynx-hare\n\n{EXIT_CODES}",
+        epilog=f"start with: gpnode example lynx-hare\n\n{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"gpnode {__version__}")

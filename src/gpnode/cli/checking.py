@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +12,6 @@ from gpnode.cli.fitting import add_problem_arguments, problem_of
 if TYPE_CHECKING:  # commands load what they need when they run: help is there at once
     from gpnode.data.observations import Observations
     from gpnode.results.posterior import Posterior
-
-_ROUNDS, _WORK_A_ROUND, _SET_UP = 2900, 45.0, 30.0  # of the default sampler; gradients in a round; seconds
 
 
 def add_commands(commands: Any) -> None:
@@ -36,18 +32,20 @@ def add_commands(commands: Any) -> None:
 def _check(options: argparse.Namespace) -> int:
     problem = problem_of(options)  # bad input is refused before what takes long is loaded
     print(problem.data, "\n", flush=True)
-    from gpnode.fitting.single import fit
+    from gpnode.fitting.expecting import expected_seconds
+    from gpnode.fitting.single import run_fit
+    from gpnode.inference.running.budget import time_in_words
+    from gpnode.inference.running.progress import Display
     from gpnode.inference.samplers.laplace import Laplace
 
-    remarks = data_remarks(problem.data)
-    posterior = fit(
-        problem.model, problem.data, method=Laplace(draws=1000), seed=options.seed, progress=not options.quiet
-    )
-    remarks += fit_remarks(posterior)
+    with Display(not options.quiet) as display:
+        posterior = run_fit(problem.model, problem.data, Laplace(draws=1000), options.seed, display, None, None)
+        seconds = expected_seconds(problem.model, problem.data, problem.method, options.seed, display.say)
+    remarks = fit_remarks(posterior) + data_remarks(problem.data)
     print("What stands out:" if remarks else "Nothing stands out.")
     for remark in remarks:
         print(f"  - {remark}")
-    print(f"\nA fit with the default sampler takes about {_expected_seconds(posterior):.0f} s on this machine.")
+    print(f"\nA fit takes about {time_in_words(seconds)} on this machine; half or twice as long is usual.")
     if options.output is not None:
         _draw(posterior, options.output)
         print(f"drawn: {options.output}/data.png")
@@ -102,24 +100,6 @@ def fit_remarks(posterior: Posterior) -> list[str]:
         f"the equations may come out wrong: {check.reason} ({check.finding}). {check.remedy}" for check in failed
     ]
     return warnings + remarks
-
-
-def _expected_seconds(posterior: Posterior) -> float:
-    """From the time of one gradient, which the sampler's cost is about proportional to."""
-    import jax.numpy as jnp
-
-    from gpnode.problem.evaluation import value_and_grad
-
-    assert posterior.problem is not None
-    at = jnp.asarray(posterior.unconstrained[0, 0])
-    value_and_grad(posterior.problem, at)[0].block_until_ready()
-    begun = time.perf_counter()
-    for _ in range(20):
-        value_and_grad(posterior.problem, at)[0].block_until_ready()
-    each = (time.perf_counter() - begun) / 20
-    chains = 4 * len(posterior.record.start.maxima)
-    workers = min(chains, os.cpu_count() or 1)
-    return _SET_UP + _ROUNDS * chains / workers * _WORK_A_ROUND * each
 
 
 def _draw(posterior: Posterior, folder: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gpnode.cli.exits import OK, add_command
+from gpnode.errors import DataError
 
 # Pelts traded by the Hudson's Bay Company, in thousands.
 _PELTS = """year,hare,lynx
@@ -76,20 +77,23 @@ def add_commands(commands: Any) -> None:
         commands,
         "example",
         "write a ready problem with its data to start from",
-        "gpnode example lynx-hare -o lynx-hare",
+        "gpnode example lynx-hare",
         _write,
     )
     parser.add_argument("name", choices=sorted(EXAMPLES), help="lynx-hare: known equations; algae: a dictionary")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="directory to write into")
+    parser.add_argument("-o", "--output", type=Path, help="directory to write into; by default that name")
 
 
 def _write(options: argparse.Namespace) -> int:
     from gpnode.formats.problem_toml import write_problem
 
     table, content = EXAMPLES[options.name]()
-    options.output.mkdir(parents=True, exist_ok=True)
-    (options.output / "data.csv").write_text(table + "\n", encoding="utf-8")
-    write_problem(content, options.output / "problem.toml")
-    print(f"written: {options.output}/data.csv and {options.output}/problem.toml")
-    print(f"next:    gpnode fit {options.output}/problem.toml -o {options.output}/fit")
+    folder = options.output or Path(options.name)
+    if (folder / "problem.toml").exists():
+        raise DataError(f"{folder}/problem.toml is there already. Pass another directory: -o DIRECTORY.")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "data.csv").write_text(table + "\n", encoding="utf-8")
+    write_problem(content, folder / "problem.toml")
+    print(f"written: {folder}/data.csv and {folder}/problem.toml")
+    print(f"next:    gpnode fit {folder}/problem.toml -o {folder}/fit")
     return OK

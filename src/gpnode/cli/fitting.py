@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from gpnode._files import make_folder, write_text
 from gpnode.cli.exits import add_command
-from gpnode.cli.runs import CHECKPOINT, exit_code_of, pair, verdict_as_json
-from gpnode.errors import CheckpointError, ModelError
+from gpnode.cli.runs import exit_code_of, pair, verdict_as_json
+from gpnode.errors import CheckpointError, DataError, ModelError
 from gpnode.inference.running.budget import read_budget
 
 if TYPE_CHECKING:  # commands load what they need when they run: help is there at once
@@ -112,6 +112,8 @@ def table_section(options: argparse.Namespace) -> dict[str, Any]:
 
 def problem_of(options: argparse.Namespace) -> ProblemFile:
     """The problem the arguments describe."""
+    if not options.problem.is_file():
+        raise DataError(f"there is no file {options.problem}.")
     content = problem_content(options)
     if content is None:
         from gpnode.formats.registry import format_of
@@ -164,6 +166,7 @@ def problem_content(options: argparse.Namespace) -> dict[str, Any] | None:
 def _fit(options: argparse.Namespace) -> int:
     problem = problem_of(options)
     from gpnode.fitting.single import default_method
+    from gpnode.formats.runs import CHECKPOINT, POSTERIOR
     from gpnode.inference.running.checkpoint import check_same, new_run
     from gpnode.problem.binding import fingerprint
 
@@ -175,7 +178,7 @@ def _fit(options: argparse.Namespace) -> int:
     checkpoint = folder / CHECKPOINT
     if options.anew:
         shutil.rmtree(checkpoint, ignore_errors=True)
-        (folder / "posterior.nc").unlink(missing_ok=True)
+        (folder / POSTERIOR).unlink(missing_ok=True)
     # Before anything is written: results of another run must not come under a problem that is not theirs.
     try:
         check_same(checkpoint, new_run(fingerprint(problem.model, problem.data), seed, method))
@@ -188,6 +191,7 @@ def _fit(options: argparse.Namespace) -> int:
 
 def _resume(options: argparse.Namespace) -> int:
     from gpnode.formats.registry import read_kept_problem
+    from gpnode.formats.runs import CHECKPOINT
     from gpnode.inference.running.checkpoint import read_run
 
     folder: Path = options.run
@@ -209,6 +213,7 @@ def _run(folder: Path, problem: ProblemFile, method: Any, seed: int, options: ar
     import matplotlib.pyplot as plt
 
     from gpnode.fitting.single import fit
+    from gpnode.formats.runs import CHECKPOINT, POSTERIOR
     from gpnode.render.report.page import write_report
 
     plt.switch_backend("Agg")
@@ -222,7 +227,7 @@ def _run(folder: Path, problem: ProblemFile, method: Any, seed: int, options: ar
             checkpoint=folder / CHECKPOINT,
             budget=options.budget,
         )
-        posterior.save(folder / "posterior.nc")
+        posterior.save(folder / POSTERIOR)
         write_text(folder / "equations.txt", f"{posterior.equations()}\n")
         write_report(posterior, folder / "report.html")
     except KeyboardInterrupt:

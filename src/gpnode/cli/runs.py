@@ -13,11 +13,16 @@ from gpnode.cli.exits import NOT_CONVERGED, NOT_EXPLAINED, OK, add_command
 from gpnode.errors import ModelError
 
 if TYPE_CHECKING:  # commands load what they need when they run: help is there at once
-    from gpnode.formats.base import ProblemFile
     from gpnode.results.diagnostics.verdict import Verdict
-    from gpnode.results.posterior import Posterior
 
-CHECKPOINT = "checkpoint"  # directory of the run inside the directory of results
+
+_EXPORTS = {
+    "latex": "LaTeX",
+    "python": "a Python module that simulates them",
+    "sympy": "sympy",
+    "csv": "draws as CSV",
+    "notebook": "a notebook that opens the fit and shows its figures",
+}
 
 
 def add_commands(commands: Any) -> None:
@@ -56,27 +61,17 @@ def add_commands(commands: Any) -> None:
     )
     compare.add_argument("runs", type=Path, nargs="+", help="directories of fits")
 
-    export = add_command(commands, "export", "print equations or draws", "gpnode export lynx-hare/fit --latex", _export)
+    export = add_command(
+        commands, "export", "print equations, draws or a notebook", "gpnode export lynx-hare/fit --latex", _export
+    )
     export.add_argument("run", type=Path, help="directory of a fit")
     kind = export.add_mutually_exclusive_group(required=True)
-    for name, what in (("latex", "LaTeX"), ("python", "a Python module"), ("sympy", "sympy"), ("csv", "draws as CSV")):
+    for name, what in _EXPORTS.items():
         kind.add_argument(f"--{name}", dest="kind", action="store_const", const=name, help=what)
 
     report = add_command(commands, "report", "write the report again", "gpnode report lynx-hare/fit", _report)
     report.add_argument("run", type=Path, help="directory of a fit")
     report.add_argument("-o", "--output", type=Path, help="file to write; by default report.html beside the fit")
-
-
-def load_run(folder: Path) -> tuple[Posterior, ProblemFile]:
-    """The posterior in a directory of results, with its model; of a run that has not ended, the draws so far."""
-    from gpnode.fitting.single import open_checkpoint
-    from gpnode.formats.registry import read_kept_problem
-    from gpnode.results.posterior import Posterior
-
-    problem = read_kept_problem(folder)
-    if not (folder / "posterior.nc").exists() and (folder / CHECKPOINT).exists():
-        return open_checkpoint(folder / CHECKPOINT, problem.model, problem.data), problem
-    return Posterior.load(folder / "posterior.nc", problem.model), problem
 
 
 def pair(text: str, option: str) -> tuple[str, Any]:
@@ -94,9 +89,10 @@ def _forecast(options: argparse.Namespace) -> int:
     import numpy as np
     import pandas as pd
 
+    from gpnode.formats.runs import load_run
     from gpnode.results.forecasts import forecast
 
-    posterior, _ = load_run(options.run)
+    posterior = load_run(options.run)
     name = options.experiment or posterior.data.experiments[0]
     if name not in posterior.data.start:
         raise ModelError(f"there is no experiment {name!r}; there are {', '.join(posterior.data.experiments)}.")
@@ -157,27 +153,36 @@ def exit_code_of(verdict: Verdict) -> int:
 
 
 def _diagnose(options: argparse.Namespace) -> int:
-    posterior, _ = load_run(options.run)
+    from gpnode.formats.runs import load_run
+
+    posterior = load_run(options.run)
     verdict = posterior.diagnose()
     print(json.dumps(verdict_as_json(verdict)) if options.json else verdict)
     return exit_code_of(verdict)
 
 
 def _compare(options: argparse.Namespace) -> int:
+    from gpnode.formats.runs import load_run
     from gpnode.results.comparison import compare, in_words
 
     if len(options.runs) < 2:
         raise ModelError("give at least two fits to compare.")
-    ranking = compare({str(run): load_run(run)[0] for run in options.runs})
+    ranking = compare({str(run): load_run(run) for run in options.runs})
     print(ranking[["rank", "elpd_loo", "elpd_diff", "dse", "weight", "warning"]].to_string(float_format="%.3g"))
     print(f"\n{in_words(ranking)}")
     return OK
 
 
 def _export(options: argparse.Namespace) -> int:
-    posterior, _ = load_run(options.run)
+    from gpnode.formats.runs import load_run
+
+    posterior = load_run(options.run)
     equations = posterior.equations()
-    if options.kind == "csv":
+    if options.kind == "notebook":
+        from gpnode.render.notebook_file import write_notebook
+
+        print(write_notebook(posterior, options.run), end="")
+    elif options.kind == "csv":
         flat = {name: values.ravel() for name, values in posterior.scalars()}
         import pandas as pd
 
@@ -186,30 +191,21 @@ def _export(options: argparse.Namespace) -> int:
         for state, right in equations.expressions().items():
             print(f"{state}: {right!r}")
     else:
-        print(equations.latex() if options.kind == "latex" else equations.python(start=_start(posterior)), end="")
+        print(
+            equations.latex() if options.kind == "latex" else equations.python(start=posterior.first_values()), end=""
+        )
         print()
     return OK
-
-
-def _start(posterior: Posterior) -> dict[str, float]:
-    """A start for every state, as inferred, or as measured first."""
-    start = {}
-    for equation in posterior.equations().equations:
-        measured, inferred = posterior.data.of(equation.state), posterior.draws.get(f"{equation.state}.initial")
-        if inferred is not None:
-            start[equation.state] = float(inferred.mean())
-        elif measured:
-            start[equation.state] = float(measured[0].values[0])
-    return start
 
 
 def _report(options: argparse.Namespace) -> int:
     import matplotlib.pyplot as plt
 
+    from gpnode.formats.runs import load_run
     from gpnode.render.report.page import write_report
 
     plt.switch_backend("Agg")
-    posterior, _ = load_run(options.run)
+    posterior = load_run(options.run)
     target = options.output or options.run / "report.html"
     write_report(posterior, target)
     print(f"open {target} in a browser")

@@ -171,6 +171,17 @@ class Posterior:
             record=dataclasses.replace(self.record, draws_made=None),  # by other chains
         )
 
+    def first_values(self) -> dict[str, float]:
+        """Where each state starts: as inferred on average, or as measured first."""
+        start = {}
+        for equation in self.equations().equations:
+            measured, inferred = self.data.of(equation.state), self.draws.get(f"{equation.state}.initial")
+            if inferred is not None:
+                start[equation.state] = float(inferred.mean())
+            elif measured:
+                start[equation.state] = float(measured[0].values[0])
+        return start
+
     def diagnose(self) -> Verdict:
         """Whether to trust these draws, and what to do if not."""
         from gpnode.results.diagnostics.verdict import diagnose

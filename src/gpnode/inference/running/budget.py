@@ -36,6 +36,13 @@ def read_budget(value: float | str | None) -> float | None:
     return seconds
 
 
+def time_in_words(seconds: float) -> str:
+    """Such as "40 s", "3 min" or "1.5 h"."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
 def _seconds_of(text: str) -> float:
     """NaN if it is no time."""
     found = _FORM.fullmatch(text)
