@@ -43,6 +43,10 @@ class Observations:
         second, minute, hour, day, week, year.
     sort
         Sort rows by time instead of refusing unsorted input.
+
+    >>> times = np.array([0.0, 1.0, 2.5])
+    >>> gn.Observations({"x": (times, [1.0, 0.6, 0.3])}, time_unit="day").variables
+    ('x',)
     """
 
     series: tuple[Series, ...]

@@ -60,6 +60,9 @@ class Calibration:
     counts draws from the prior that could not be solved, ``errors`` are those of fits that failed, ``slow`` counts fits
     with fewer effective draws than ranks need. ``acting`` maps each candidate term to (fits, 2): the probability with
     which a fit says that it acts, and 1 where it does.
+
+    >>> check = gn.calibrate(model, data)  # doctest: +SKIP
+    >>> check.calibrated, check.p_values(), check.band_coverage()  # doctest: +SKIP
     """
 
     ranks: dict[str, np.ndarray]
@@ -207,6 +210,8 @@ def calibrate(
         As for :func:`gpnode.fit_many`.
     checkpoint
         A directory to keep the fits in; the same call goes on there.
+
+    >>> print(gn.calibrate(model, data, fits=100))  # doctest: +SKIP
     """
     if fits < 2 * _FEWEST_A_BIN:
         raise ModelError(f"fits must be at least {2 * _FEWEST_A_BIN}; got {fits}.")

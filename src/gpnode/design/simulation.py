@@ -72,6 +72,10 @@ def simulate(
 
     Parameters whose path cannot be solved have no place in the posterior either: the prior is the one written down,
     restricted to paths that exist over the record, and so are these draws. ``times`` are for ``Simulation.states``.
+
+    >>> simulations, unsolved = gn.simulate(model, data, count=3)
+    >>> len(simulations)
+    3
     """
     problem = bind(with_units_of(model, data), data)
     new_times = jnp.asarray(np.asarray(times, dtype=float))

@@ -28,6 +28,8 @@ class FitTask:
 
     ``checkpoint`` is a directory as the worker sees it: on a cluster, one on a shared file system. ``context`` is
     handed to what :func:`fit_many` calls with the posterior.
+
+    >>> task = gn.FitTask(model, data, method=gn.Laplace(), seed=3, name="decay")
     """
 
     model: Model
@@ -42,7 +44,12 @@ class FitTask:
 
 @dataclass(frozen=True)
 class FitOutcome:
-    """What became of one of many fits: a ``result``, or the ``error`` that prevented it."""
+    """What became of one of many fits: a ``result``, or the ``error`` that prevented it.
+
+    >>> done = gn.fit_many([gn.FitTask(model, data, method=gn.Laplace(), name="decay")], progress=False)
+    >>> done[0].name, done[0].error
+    ('decay', None)
+    """
 
     name: str
     result: Any
@@ -78,6 +85,10 @@ def fit_many(
         Show how many are done on standard error.
 
     Ctrl-C stops all fits after the chunks under way; those with a checkpoint go on there when called again.
+
+    >>> tasks = [gn.FitTask(model, data, method=gn.Laplace(), seed=seed) for seed in range(2)]
+    >>> [outcome.error for outcome in gn.fit_many(tasks, progress=False)]
+    [None, None]
     """
     items = [_Item(i, task) for i, task in enumerate(tasks)]
     halt = _Halt()

@@ -76,6 +76,11 @@ def fit(
     -----
     Ctrl-C stops after the chunks under way. With a checkpoint nothing is lost, and ``KeyboardInterrupt`` is raised;
     without one, the draws after the warm-up are returned, marked as interrupted.
+
+    >>> posterior = gn.fit(model, data, method=gn.Laplace(), seed=0, progress=False)
+    >>> print(posterior.equations())  # doctest: +ELLIPSIS
+    Equations of motion (mean, with 95 % intervals):
+    ...
     """
     if not isinstance(method, Method | None):
         kinds = ", ".join(f"gpnode.{kind.__name__}(...)" for kind in METHODS.values())
@@ -138,6 +143,10 @@ def open_checkpoint(folder: str | Path, model: Model, data: Observations) -> Pos
     """The posterior of the draws that are in a checkpoint so far, marked as interrupted if there are more to come.
 
     The run may go on meanwhile.
+
+    >>> done = gn.fit(model, data, method=gn.Lifted(draws=50), progress=False, checkpoint="run")
+    >>> gn.open_checkpoint("run", model, data).num_draws == done.num_draws
+    True
     """
     folder = Path(folder)
     run = read_run(folder)

@@ -26,6 +26,8 @@ class Around:
 
     The prior is normal, ``width`` times as wide as the standard deviation of all measurements of the
     variable; on the log scale it is log-normal with that ``width``.
+
+    >>> free = gn.Model(model.dynamics, initial={"x": gn.Around(width=2.0)})
     """
 
     width: float = 1.0
@@ -58,6 +60,9 @@ class Model:
         Typical magnitude of states that have neither data nor a known initial value.
     time_unit
         Characteristic time of the dynamics in the user's unit; by default read off the data.
+
+    >>> decay = gn.KnownForm(["x"], lambda t, x, p: {"x": -p.rate * x.x}, {"rate": gn.LogNormal(0.0, 1.0)})
+    >>> model = gn.Model(decay, noise=gn.Noise(std=0.1, relative=False), kernel=None)
     """
 
     dynamics: Dynamics

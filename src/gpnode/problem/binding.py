@@ -34,6 +34,8 @@ def bind(model: Model, data: Observations, *, scaling: Scaling | None = None) ->
     """The posterior of ``model`` given ``data``, on a first grid, which :mod:`gpnode.problem.grid` refines.
 
     Scales come from the data, unless ``scaling`` holds those of an earlier run.
+
+    >>> problem = gn.bind(model, data)
     """
     require_float64()
     _check_names(model, data)

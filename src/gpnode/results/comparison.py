@@ -99,7 +99,11 @@ class LeaveOneOut:
 
 
 def loo(posterior: Posterior) -> LeaveOneOut:
-    """Expected log density of a measurement left out, by Pareto-smoothed importance sampling."""
+    """Expected log density of a measurement left out, by Pareto-smoothed importance sampling.
+
+    >>> gn.loo(posterior).loo_i.shape
+    (12,)
+    """
     return leave_one_out(pointwise_log_density(posterior))
 
 
@@ -129,7 +133,12 @@ _ALIKE, _CERTAIN = 4.0, 2.0  # differences of log density below which, and stand
 
 
 def compare(posteriors: Mapping[str, Posterior]) -> pd.DataFrame:
-    """Models fitted to the same data, best first, with differences, their standard errors and stacking weights."""
+    """Models fitted to the same data, best first, with differences, their standard errors and stacking weights.
+
+    >>> other = gn.Model(gn.Dictionary(["x"], gn.polynomial(2)))
+    >>> others = gn.fit(other, data, method=gn.Laplace(draws=200), progress=False)
+    >>> ranking = gn.compare({"decay": posterior, "any": others})
+    """
     fingerprints = {data_fingerprint(p.data) for p in posteriors.values()}
     if len(fingerprints) > 1:
         raise ModelError("these posteriors come from different data and cannot be compared.")

@@ -47,6 +47,10 @@ class Forecast:
     ``failures`` counts draws whose path could not be solved; they are left out and this count says so.
     ``outside`` names the states whose new start lies beyond all that was measured of them: nothing was seen of what the
     equations do there.
+
+    >>> ahead = gn.forecast(posterior, np.linspace(0.0, 8.0, 5))
+    >>> ahead.to_dataframe().shape
+    (5, 5)
     """
 
     states: xr.DataArray
@@ -142,6 +146,10 @@ def forecast(
     With ``initial`` the system starts afresh at the start time from these values, and the Gaussian
     process, which belongs to the measured run, is left out. States not named there start from their value in the
     measured run. ``noise`` adds measurement noise to observed variables.
+
+    >>> ahead = gn.forecast(posterior, np.linspace(0.0, 8.0, 50), initial={"x": 2.0})
+    >>> ahead.states.sizes["time"]
+    50
     """
     problem = _problem_of(posterior)
     name = problem.experiments[0] if experiment is None else experiment

@@ -50,6 +50,12 @@ class Posterior:
         Method, settings, seed, draws made by each chain, counts of failed solves, versions and the model's description.
     model, problem
         What the draws came from; None if the posterior was loaded without its model.
+
+    >>> posterior.draws["rate"].shape
+    (1, 200)
+    >>> posterior.save("decay.nc")
+    >>> gn.Posterior.load("decay.nc", model).num_draws
+    200
     """
 
     draws: xr.Dataset

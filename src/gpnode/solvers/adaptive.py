@@ -76,7 +76,10 @@ def _left_the_data(t: Array, y: Array, args: Any, **kwargs: Any) -> Array:
 
 
 class Adaptive(_Diffrax):
-    """Explicit fifth-order method (Tsitouras) with step-size control."""
+    """Explicit fifth-order method (Tsitouras) with step-size control.
+
+    >>> exact = gn.Model(model.dynamics, solver=gn.Adaptive(rtol=1e-10))
+    """
 
     name: ClassVar[str] = "adaptive"
     rtol: float = eqx.field(static=True, default=1e-8)
@@ -91,6 +94,8 @@ class Stiff(_Diffrax):
     """Implicit fifth-order method (Kvaerno) with step-size control, for stiff systems.
 
     In a model it stands for :class:`NativeStiff` with the same tolerances wherever the equations can be compiled.
+
+    >>> stiff = gn.Model(model.dynamics, solver=gn.Stiff())
     """
 
     name: ClassVar[str] = "stiff"

@@ -22,7 +22,10 @@ from gpnode.solvers.tableau import COUPLING, ERROR, NODES, WEIGHTS
 
 
 class FixedGrid(CorrectsGuess):
-    """Fifth-order explicit Runge–Kutta, one step per interval, as array code."""
+    """Fifth-order explicit Runge–Kutta, one step per interval, as array code.
+
+    >>> plain = gn.Model(model.dynamics, solver=gn.FixedGrid())
+    """
 
     name: ClassVar[str] = "fixed-grid"
     follows_grid: ClassVar[bool] = True

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Laplace(Method):
-    """Highest posterior density and a normal approximation around it: seconds instead of minutes."""
+    """Highest posterior density and a normal approximation around it: seconds instead of minutes.
+
+    >>> quick = gn.fit(model, data, method=gn.Laplace(draws=500), progress=False)
+    """
 
     name: ClassVar[str] = "laplace"
     is_sample: ClassVar[bool] = False

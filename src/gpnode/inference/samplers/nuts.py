@@ -83,6 +83,8 @@ class NUTS(Sampler):
     Of chains that had to be longer than others, draws are thinned to equally many.
     Where the search finds several maxima they share the ``chains``, two at least in each.
     A larger ``target_accept`` means smaller steps: fewer divergences, more work.
+
+    >>> careful = gn.NUTS(target_accept=0.95)
     """
 
     name: ClassVar[str] = "nuts"

@@ -41,6 +41,8 @@ class Dictionary(Dynamics):
         ``[(state, term name), ...]``: coefficients known to be zero.
     mask
         The same as an array (states, terms): False where a coefficient is known to be zero.
+
+    >>> sought = gn.Dictionary(["x", "y"], gn.polynomial(degree=2), forbidden=[("y", "x^2")])
     """
 
     states: tuple[str, ...] = eqx.field(static=True)

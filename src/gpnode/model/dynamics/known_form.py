@@ -35,7 +35,7 @@ class KnownForm(Dynamics):
 
     Examples
     --------
-    >>> decay = KnownForm(["x"], lambda t, x, p: {"x": -p.rate * x.x}, {"rate": LogNormal(0.0, 1.0)})
+    >>> decay = gn.KnownForm(["x"], lambda t, x, p: {"x": -p.rate * x.x}, {"rate": gn.LogNormal(0.0, 1.0)})
     """
 
     states: tuple[str, ...] = eqx.field(static=True)

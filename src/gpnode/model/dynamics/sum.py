@@ -20,6 +20,8 @@ class Sum(Dynamics):
 
     The slopes of the parts add up. The names of the parts, chosen freely, prefix their
     parameters (``known.alpha``, ``missing.coef``), so that parts never collide.
+
+    >>> both = gn.Sum(known=model.dynamics, missing=gn.Dictionary(["x"], gn.polynomial(degree=3)))
     """
 
     parts: dict[str, Dynamics]

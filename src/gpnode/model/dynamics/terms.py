@@ -146,6 +146,8 @@ def polynomial(degree: int = 2, *, cross: int | None = None, constant: bool = Tr
 
     ``cross`` is ``degree`` by default; 0 or 1 leaves products out. Within a degree, products
     come before pure powers: 1, x, y, x*y, x^2, y^2, ...
+
+    >>> cubic = gn.polynomial(degree=3, constant=False)
     """
     if degree < 1:
         raise ModelError(f"degree must be at least 1; got {degree}.")
@@ -164,7 +166,10 @@ def polynomial(degree: int = 2, *, cross: int | None = None, constant: bool = Tr
 
 
 def fourier(modes: int = 1, *, base_frequency: float = 1.0) -> Library:
-    """Sine and cosine of each state at ``modes`` multiples of ``base_frequency`` (radians per user unit)."""
+    """Sine and cosine of each state at ``modes`` multiples of ``base_frequency`` (radians per user unit).
+
+    >>> swing = gn.Dictionary(["angle"], gn.polynomial(1) + gn.fourier(modes=2))
+    """
 
     def make(states: tuple[str, ...]) -> list[Term]:
         return [
@@ -178,5 +183,8 @@ def fourier(modes: int = 1, *, base_frequency: float = 1.0) -> Library:
 
 
 def term(name: str, function: Callable[[Named], Any]) -> Library:
-    """One term of your own: ``term("uptake", lambda x: x.s / (1.0 + x.s))``."""
+    """One term of your own: ``term("uptake", lambda x: x.s / (1.0 + x.s))``.
+
+    >>> eaten = gn.polynomial(1) + gn.term("x/(1 + x)", lambda x: x.x / (1.0 + x.x))
+    """
     return Library((lambda states: [CustomTerm(name, function)],))

@@ -63,6 +63,9 @@ class Noise(NoiseModel):
     Give ``var`` or ``std``, as a prior or a number; without either, ``std`` has an exponential prior. By default it is
     relative to the largest measurement (``std=0.1`` is 10 % of it); ``relative=False`` means the user's units. On the
     log scale noise has no unit and ``relative`` does not matter.
+
+    >>> known = gn.Noise(std=0.2, relative=False)  # as the instrument has it
+    >>> inferred = gn.Noise(std=gn.HalfNormal(0.1))  # relative to the spread of the data
     """
 
     name: ClassVar[str] = "normal"
@@ -119,6 +122,8 @@ class CombinedNoise(NoiseModel):
         ``a`` as part of the largest measurement: a prior, or a number (zero for none).
     proportional
         ``b``: a prior, or a number (zero for none).
+
+    >>> counted = gn.Model(model.dynamics, noise=gn.CombinedNoise(additive=0.0))
     """
 
     name: ClassVar[str] = "combined"

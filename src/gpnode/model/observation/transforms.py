@@ -51,7 +51,10 @@ class Transform(eqx.Module):
 
 
 class Identity(Transform):
-    """Additive noise."""
+    """Additive noise.
+
+    >>> additive = gn.Model(model.dynamics, transform={"x": gn.Identity()})
+    """
 
     name: ClassVar[str] = "none"
 
@@ -76,7 +79,10 @@ class Identity(Transform):
 
 
 class Log(Transform):
-    """Multiplicative noise: Gaussian on the log scale."""
+    """Multiplicative noise: Gaussian on the log scale.
+
+    >>> positive = gn.Model(model.dynamics, transform=gn.Log())
+    """
 
     name: ClassVar[str] = "log"
 

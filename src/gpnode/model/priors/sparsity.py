@@ -67,6 +67,8 @@ class FinnishHorseshoe(CoefficientPrior):
     floor
         Smallest standard deviation of a coefficient, in scaled units. The integrated density
         has a logarithmic spike at zero that no gradient-based sampler can follow; the floor rounds it.
+
+    >>> sparse = gn.Dictionary(["x"], gn.polynomial(3), prior=gn.FinnishHorseshoe(expected_terms=2.0))
     """
 
     name: ClassVar[str] = "finnish-horseshoe"
@@ -82,7 +84,10 @@ class FinnishHorseshoe(CoefficientPrior):
 
 
 class Horseshoe(CoefficientPrior):
-    """The horseshoe without a slab: large coefficients are left alone."""
+    """The horseshoe without a slab: large coefficients are left alone.
+
+    >>> sparse = gn.Dictionary(["x"], gn.polynomial(3), prior=gn.Horseshoe())
+    """
 
     name: ClassVar[str] = "horseshoe"
 

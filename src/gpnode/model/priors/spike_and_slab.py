@@ -35,6 +35,8 @@ class SpikeAndSlab(CoefficientPrior):
     slab_stds
         Of coefficients of terms that act, each with the same weight. They reach far up: coefficients are scaled by the
         largest values of all states, and those of a product are large where its factors never are at the same time.
+
+    >>> sparse = gn.Dictionary(["x"], gn.polynomial(3), prior=gn.SpikeAndSlab(expected_terms=2.0))
     """
 
     name: ClassVar[str] = "spike-and-slab"

@@ -111,7 +111,11 @@ class Verdict:
 
 
 def diagnose(posterior: Posterior) -> Verdict:
-    """Check a posterior. NaN counts as failure."""
+    """Check a posterior. NaN counts as failure.
+
+    >>> gn.diagnose(posterior).explains
+    True
+    """
     method, record = posterior.record.sampler(), posterior.record
     checks = [
         *(_sample_checks(posterior, method) if method.is_sample else []),

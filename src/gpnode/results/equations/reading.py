@@ -26,6 +26,9 @@ def equations(posterior: Posterior) -> Equations:
 
     Where the prior tells which terms act, they are written in the most probable form of all equations together, with
     coefficients given that form.
+
+    >>> gn.equations(posterior).to_dataframe().shape[0]
+    1
     """
     if posterior.problem is None:
         raise ModelError("equations need the model: load the posterior with Posterior.load(path, model=...).")

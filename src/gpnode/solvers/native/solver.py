@@ -113,6 +113,8 @@ class Native(_Compiled, CorrectsGuess, HasSecondDerivatives):
 
     One step per interval of ``ts``, cut into shorter ones where the error estimate (relative to
     states of order one) exceeds ``tolerance``, into up to ``max_steps`` more in all.
+
+    >>> fast = gn.Model(model.dynamics, solver=gn.Native(tolerance=1e-6))
     """
 
     name: ClassVar[str] = "native"
@@ -182,6 +184,8 @@ class NativeStiff(_Compiled):
     """Fourth-order implicit Runge–Kutta compiled to machine code, with step-size control, for stiff systems.
 
     ``rtol`` and ``atol`` are in scaled units, where states are of order one.
+
+    >>> stiff = gn.Model(model.dynamics, solver=gn.NativeStiff())
     """
 
     name: ClassVar[str] = "native-stiff"

@@ -66,6 +66,8 @@ class Lifted(Sampler):
     Of chains that had to be longer than others, draws are thinned to equally many.
     Where the search finds several maxima they share the ``chains``, two at least in each, so that there may be more;
     where equations alone cannot follow the data, so do the places, three at most, in which short pilot chains ended.
+
+    >>> longer = gn.Lifted(draws=2000, chains=8)
     """
 
     name: ClassVar[str] = "lifted"

@@ -1,0 +1,43 @@
+"""Every public class and function has a docstring with an example, and the example runs."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+
+import numpy as np
+import pytest
+
+import gpnode as gn
+
+
+def is_ours(name):
+    """Neither a module, nor an error, nor one of numpyro's distributions, which have documentation of their own."""
+    thing = getattr(gn, name)
+    return not (inspect.ismodule(thing) or name.endswith("Error") or thing.__module__.startswith("numpyro"))
+
+
+DOCUMENTED = [name for name in gn.__all__ if is_ours(name)]
+
+
+@pytest.fixture(scope="module")
+def names():
+    """What the examples take for granted: a decay, measured and fitted."""
+    times = np.linspace(0.0, 5.0, 12)
+    noise = 0.05 * np.random.default_rng(0).normal(size=times.size)
+    data = gn.Observations({"x": (times, 3.0 * np.exp(-0.7 * times) + noise)})
+    decay = gn.KnownForm(["x"], lambda t, x, p: {"x": -p.rate * x.x}, {"rate": gn.LogNormal(0.0, 1.0)})
+    model = gn.Model(decay)
+    posterior = gn.fit(model, data, method=gn.Laplace(draws=200), progress=False)
+    return {"gn": gn, "np": np, "data": data, "model": model, "posterior": posterior}
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_the_example_of_a_public_name_runs(name, names, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = inspect.getdoc(getattr(gn, name)) or ""
+    example = doctest.DocTestParser().get_doctest(text, dict(names), name, None, None)
+    assert example.examples, f"{name} has no example"
+    said: list[str] = []
+    found = doctest.DocTestRunner(verbose=False).run(example, out=said.append)
+    assert found.failed == 0, "".join(said)
