@@ -1,7 +1,9 @@
 """Runs the examples of a page while the site is built, and shows what they print, draw and return.
 
 A fenced block that begins with ```` ```python run ```` is run; blocks of a page share their names, like the cells of a
-notebook. An example that raises ends the build.
+notebook. One that begins with ```` ```console run ```` has a command after each ``$``, and is shown with all that they
+say; ``# exit 3`` after a command says the exit code it must have, which is zero otherwise. An example that raises,
+or a command that ends in another way, ends the build.
 """
 
 from __future__ import annotations
@@ -11,6 +13,9 @@ import base64
 import contextlib
 import io
 import re
+import shlex
+import subprocess
+import sys
 import tempfile
 import traceback
 from html import escape
@@ -23,7 +28,9 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from mkdocs.exceptions import PluginError
 
-_BLOCK = re.compile(r"^```python run\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(?P<kind>python|console) run\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+_COMMAND = re.compile(r"\$ (?P<command>.*?)(?:  # exit (?P<code>\d+))?")
+_PROGRESS = re.compile(r"^\[ *\d+ s\] .*\n", re.MULTILINE)
 _FOLDER = tempfile.TemporaryDirectory()  # examples may write files here
 _PLACE = '<div data-shown="{}"></div>'
 
@@ -35,6 +42,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
     def run(found: re.Match[str]) -> str:
         code = found["code"]
+        if found["kind"] == "console":
+            return f"```console\n{_transcript(code, page.file.src_path)}```\n"
         try:
             page.shown.append(_result(code, names))
         except Exception as error:
@@ -51,6 +60,30 @@ def on_page_content(html: str, page: Any, **_: Any) -> str:
     for i, shown in enumerate(getattr(page, "shown", [])):
         html = html.replace(_PLACE.format(i), shown)
     return html
+
+
+def _transcript(commands: str, where: str) -> str:
+    """Commands, one a line, each with what it says; progress is left out."""
+    said = []
+    for line in filter(None, commands.splitlines()):
+        found = _COMMAND.fullmatch(line)
+        if found is None:
+            raise PluginError(f"a line of a console example on {where} is no command: {line}")
+        name, *arguments = shlex.split(found["command"])
+        if name != "gpnode":
+            raise PluginError(f"console examples run gpnode alone; on {where} there is {line}")
+        done = subprocess.run(
+            [sys.executable, "-m", "gpnode_command", *arguments],
+            cwd=_FOLDER.name,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        if done.returncode != int(found["code"] or 0):
+            raise PluginError(f"on {where}, {line}\nended with {done.returncode}:\n{done.stdout}")
+        said.append(f"$ {found['command']}\n{_PROGRESS.sub('', done.stdout)}")
+    return "\n".join(said)
 
 
 def _result(code: str, names: dict[str, Any]) -> str:

@@ -249,6 +249,23 @@ def test_runs_are_told_by_their_column(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("header", "time"),
+    [
+        (("date", "S", "I"), "date"),
+        (("t", "S", "H"), "t"),
+        (("S", "time", "year"), "time"),
+        (("day", "date", "x"), "date"),
+        (("s", "x", "y"), "s"),
+        (("Day", "T2", "x"), "Day"),
+    ],
+)
+def test_times_are_told_from_states_with_like_names(tmp_path, header, time):
+    columns = [TIMES if name == time else X for name in header]
+    data = read(tmp_path, rows(header=header, columns=columns))
+    assert set(data.variables) == set(header) - {time}
+
+
+@pytest.mark.parametrize(
     ("header", "short"),
     [("OD (600 nm)", "OD"), ("x [mM]", "x"), ("Glucose, mM", "Glucose"), ("2 days", "x2_days"), ("lambda", "lambda_")],
 )

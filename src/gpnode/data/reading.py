@@ -15,10 +15,14 @@ from gpnode.data.numbers import MISSING, NumberStyle, clock_hours, dates_of, fin
 from gpnode.data.recognising import TableFile, join_replicates, recognise_long
 from gpnode.errors import DataError
 
-_TIMES = re.compile(
-    r"(t|time|times|zeit|temps|date|datetime|timestamp|day|days|hour|hours|h|hrs|minute|minutes|min|"
-    r"second|seconds|sec|s|week|weeks|month|months|year|years|yr|elapsed[_ ]?time)",
-    re.IGNORECASE,
+_TIMES = tuple(
+    re.compile(names)  # the first that is found, if it is found once
+    for names in (
+        "time",
+        "(?i:times|zeit|temps|tiempo|date|datetime|timestamp|elapsed[_ ]?time|time)",
+        "(?i:days?|hours?|hrs|minutes?|min|seconds?|sec|weeks?|months?|years?|yr)|t|T",
+        "h|s",  # in capitals they are states
+    )
 )
 _ROW_NUMBERS = ("", "no", "no.", "nr", "nr.", "#", "index", "row", "sample", "unnamed: 0")
 _UNITS = {
@@ -172,13 +176,12 @@ def _drop_units_row(cells: dict[str, list[str]], notes: list[str]) -> None:
 
 def _find_time(names: list[str]) -> str:
     """The column of times, by its name."""
-    if "time" in names:
-        return "time"
-    likely = [name for name in names if _TIMES.fullmatch(name)]
-    if len(likely) == 1:
-        return likely[0]
-    if len(likely) > 1:
-        raise DataError(f"which column has the times? It could be {' or '.join(likely)}: pass time=... (--time).")
+    for usual in _TIMES:
+        likely = [name for name in names if usual.fullmatch(name)]
+        if len(likely) == 1:
+            return likely[0]
+        if len(likely) > 1:
+            raise DataError(f"which column has the times? It could be {' or '.join(likely)}: pass time=... (--time).")
     have = ", ".join(names)
     raise DataError(f"there is no column 'time'; the table has: {have}. Say which has the times: time=... (--time).")
 
