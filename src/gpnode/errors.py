@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+SEE_WHAT_CANNOT = 'The page "What cannot be stated" of the documentation has more (docs/how-to/cannot.md).'
+"""For errors about what gpnode cannot take, which that page says what to do about."""
+
 
 class GpnodeError(Exception):
     """Base of every error raised on purpose by gpnode."""

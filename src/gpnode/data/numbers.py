@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from gpnode.errors import DataError
+from gpnode.errors import SEE_WHAT_CANNOT, DataError
 
 MISSING = frozenset(
     [
@@ -122,7 +122,7 @@ def refuse_limits(column: str, cells: Sequence[str]) -> None:
         if _LIMIT.fullmatch(cell):
             raise DataError(
                 f"value of {column!r} in row {i + 1} is {cell!r}: a limit, not a value. Measurements below or above a "
-                "limit cannot be used yet; leave such cells empty if they are few."
+                f"limit cannot be used yet; leave such cells empty if they are few. {SEE_WHAT_CANNOT}"
             )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from gpnode.data.tables import elapsed_times, first_row, numbers_of, refuse_huge, refuse_tiny, require_names, row_labels
-from gpnode.errors import DataError
+from gpnode.errors import SEE_WHAT_CANNOT, DataError
 
 DEFAULT_EXPERIMENT = "0"
 
@@ -79,7 +79,7 @@ def clean_series(variable: str, experiment: str, times: np.ndarray, values: Any,
         i = int(np.argmax(steps == 0))
         raise DataError(
             f"{variable!r} is measured twice at time {times[i]:g} (rows {rows[i]} and {rows[i + 1]}). "
-            "Average repeated measurements, or give replicates their own experiment."
+            f"Average repeated measurements, or give replicates their own experiment. {SEE_WHAT_CANNOT}"
         )
     return Series(variable, experiment, times, numbers)
 

@@ -17,7 +17,7 @@ from gpnode._config import require_float64
 from gpnode.data.observations import Observations
 from gpnode.data.scaling import Scaling
 from gpnode.data.series import Series
-from gpnode.errors import DataError, ModelError
+from gpnode.errors import SEE_WHAT_CANNOT, DataError, ModelError
 from gpnode.model.model import Around, Model
 from gpnode.model.observation.kernels import priors_for
 from gpnode.model.priors.distributions import centre_and_width, say_how_to_write
@@ -98,7 +98,7 @@ def _check_names(model: Model, data: Observations) -> None:
         if variable not in model.states:
             raise ModelError(
                 f"the data have a variable {variable!r} that is not a state; states are {', '.join(model.states)}. "
-                "Leave the column out, or add the state to the dynamics."
+                f"Leave the column out, or add the state to the dynamics. {SEE_WHAT_CANNOT}"
             )
     for what in ("kernel", "noise", "transform"):
         setting = getattr(model, what)
