@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import diffrax
 import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
 from gpnode.solvers.base import BLOW_UP_BOUND, Solution, Solver, Status, VectorField, classify
 from gpnode.solvers.native import NativeStiff
+
+if TYPE_CHECKING:  # it takes a second to load, and most models are solved without it
+    import diffrax
 
 _FAR_OUT, _STEEP = 100.0 * BLOW_UP_BOUND, 1e6 * BLOW_UP_BOUND
 
@@ -28,14 +30,20 @@ class _Diffrax(Solver):
         """The Runge–Kutta method."""
 
     def solve(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Solution:
+        import diffrax
+
         return self._run(vector_field, params, x0, ts, diffrax.ForwardMode())
 
     def solve_reversible(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Solution:
+        import diffrax
+
         return self._run(vector_field, params, x0, ts, diffrax.RecursiveCheckpointAdjoint())
 
     def _run(
         self, vector_field: VectorField, params: Any, x0: Array, ts: Array, adjoint: diffrax.AbstractAdjoint
     ) -> Solution:
+        import diffrax
+
         def _no_slope(t: Any, y: Array, args: Any, **kwargs: Any) -> Array:
             return jnp.any(jnp.isnan(vector_field(t, y, args)))
 
@@ -87,6 +95,8 @@ class Adaptive(_Diffrax):
     max_steps: int = eqx.field(static=True, default=4096)
 
     def _method(self) -> diffrax.AbstractSolver[Any]:
+        import diffrax
+
         return diffrax.Tsit5()
 
 
@@ -106,6 +116,8 @@ class Stiff(_Diffrax):
     max_steps: int = eqx.field(static=True, default=8192)
 
     def _method(self) -> diffrax.AbstractSolver[Any]:
+        import diffrax
+
         return diffrax.Kvaerno5()
 
     def native_counterpart(self) -> NativeStiff:

@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
-from scipy.special import logsumexp
-from scipy.stats import norm
+from scipy.special import logsumexp, ndtr, ndtri
 
 from gpnode.inference.stopping.modes import Modes
 from gpnode.inference.stopping.statistics import bulk_ess
@@ -25,7 +24,8 @@ _MOST_DRAWS = 2000  # of each mode, and from its known density
 _FEWEST_OF_A_CHAIN = 4  # draws, to tell how fast it forgets
 _FEWEST_PER_SIZE = 5  # draws of a half for every unknown, to fit a density to
 _FEWEST_TERMS = 50  # that a mean must in effect be made of, for its error to be known
-_LEVELS = norm.cdf(np.linspace(-2.0, 2.0, 9))  # quantiles that are matched; beyond them the map goes on straight
+_LEVELS = ndtr(np.linspace(-2.0, 2.0, 9))  # quantiles that are matched; beyond them the map goes on straight
+_LOG_2PI = float(np.log(2.0 * np.pi))
 _SHRINK = 1e-6  # of the covariance towards its diagonal, for axes that hardly move
 _ROUNDS, _SETTLED = 1000, 1e-10
 
@@ -62,7 +62,7 @@ class Bent:
         total = np.full(len(points), -self._log_scale)
         for m, column in zip(self._maps, white.T, strict=True):
             z, log_slope = m.backward(column)
-            total += norm.logpdf(z) - log_slope
+            total += -0.5 * (z**2 + _LOG_2PI) - log_slope
         return total
 
 
@@ -70,7 +70,7 @@ class _Map:
     """A rising function from standard normal values to ones with the quantiles of ``values``."""
 
     def __init__(self, values: np.ndarray) -> None:
-        self._z = norm.ppf(_LEVELS)
+        self._z = ndtri(_LEVELS)
         self._x = np.quantile(values, _LEVELS)
         self._x = self._x + 1e-9 * np.arange(self._x.size)  # equal quantiles, of draws that stand still
         self._curve = PchipInterpolator(self._z, self._x)

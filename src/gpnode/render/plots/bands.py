@@ -7,7 +7,6 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-import scipy.stats
 from matplotlib.axes import Axes
 
 from gpnode.data.observations import Observations
@@ -114,11 +113,13 @@ def predictive_check(posterior: Posterior, *, axes: Sequence[Axes] | None = None
     They are even if the model is right: high in the middle where its noise is too wide, at the ends where too narrow.
     The shaded band holds a bar with a probability of 95 %.
     """
+    from scipy.stats import binom  # here, because it takes a second
+
     found = list(adequacy(posterior).values())
     axes = panels(1, len(found), (2.8, 2.2), axes)
     for ax, one in zip(axes, found, strict=True):
         bins = int(np.clip(one.pit.size // 8, 4, 10))
-        low, high = scipy.stats.binom.interval(0.95, one.pit.size, 1.0 / bins)
+        low, high = binom.interval(0.95, one.pit.size, 1.0 / bins)
         ax.axhspan(low, high, color="0.92", zorder=0)
         ax.hist(one.pit, np.linspace(0.0, 1.0, bins + 1).tolist(), color=PATH, alpha=0.7)
         ax.set_xlabel(f"{one.variable}: place in its prediction")

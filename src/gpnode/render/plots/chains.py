@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from scipy.stats import rankdata
 
 from gpnode.inference.stopping.statistics import autocorrelation as autocorrelations
 from gpnode.inference.stopping.statistics import geweke as geweke_scores
@@ -66,6 +65,8 @@ def traces(
     posterior: Posterior, names: Sequence[str] | None = None, *, axes: Sequence[Axes] | None = None
 ) -> Sequence[Axes]:
     """Draws in their order and, beside them, ranks among all chains: flat bars mean that chains agree."""
+    from scipy.stats import rankdata  # here, because it takes a second
+
     chosen = _choose_draws(posterior, names)
     axes = panels(len(chosen), 2, (5.5, 1.7), axes)
     for row, (name, draws) in enumerate(chosen.items()):
