@@ -47,6 +47,7 @@ if TYPE_CHECKING:  # the same names as below, for tools that read code without r
     from .model.model import Around, Model
     from .model.observation import kernels
     from .model.observation.noise import CombinedNoise, Noise
+    from .model.observation.observables import Observable
     from .model.observation.transforms import Identity, Log
     from .model.paper import paper_priors
     from .model.priors import (
@@ -97,6 +98,7 @@ _PUBLIC = {
     "model.model": ("Around", "Model"),
     "model.paper": ("paper_priors",),
     "model.observation": ("kernels",),
+    "model.observation.observables": ("Observable",),
     "model.observation.noise": ("CombinedNoise", "Noise"),
     "model.observation.transforms": ("Identity", "Log"),
     "model.priors": (
@@ -156,6 +158,7 @@ __all__ = [
     "NativeStiff",
     "Noise",
     "Normal",
+    "Observable",
     "Observations",
     "Posterior",
     "PosteriorError",

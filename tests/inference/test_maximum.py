@@ -25,6 +25,6 @@ def _dense_log_density(problem, u):
     """Without custom derivative rules, so that JAX can differentiate twice."""
     values = problem.constrain(u)
     problem = eqx.tree_at(lambda p: p.solver, problem, gn.FixedGrid())
-    residuals, _ = problem.residuals(problem.solve_until(values, jnp.asarray(1.0)))
+    residuals, _ = problem.residuals(problem.solve_until(values, jnp.asarray(1.0)), values)
     blocks = zip(problem.measured, residuals, strict=True)
     return problem.log_prior(u) + sum(problem.observables[b.observable].log_density(values, b, r) for b, r in blocks)

@@ -69,6 +69,16 @@ def add_problem_arguments(parser: argparse.ArgumentParser) -> None:
     model.add_argument(
         "--prior", action="append", default=[], metavar="NAME=PRIOR", help='such as "beta=LogNormal(0, 1)"'
     )
+    model.add_argument(
+        "--observable", action="append", default=[], metavar="NAME=FORMULA", help='what is no state: "total=g*(a+b)"'
+    )
+    model.add_argument(
+        "--initial",
+        action="append",
+        default=[],
+        metavar="STATE=VALUE",
+        help="where a state starts, or its prior",
+    )
     model.add_argument("--degree", type=int, help="degree of the dictionary, where no equations are given")
     model.add_argument("--log", action="store_true", help="noise is multiplicative")
     model.add_argument("--noise", metavar="STD", help="standard deviation of the noise, a number or a prior")
@@ -143,15 +153,22 @@ def problem_content(options: argparse.Namespace) -> dict[str, Any] | None:
     told = {k: v for k, v in (("method", options.method), ("draws", options.draws)) if v is not None}
     of_model = (options.equation, options.degree, options.noise)
     if not _is_table(options.problem):
-        if table or told or any(v is not None for v in of_model) or options.prior or options.log or options.no_gp:
+        lists = (options.prior, options.observable, options.initial, options.log, options.no_gp)
+        if table or told or any(v is not None for v in of_model) or any(lists):
             raise ModelError("a problem file says everything itself; give options only with a table.")
         return None
     content: dict[str, Any] = {"data": {"file": options.problem.name, **table}, "model": {}}
     if options.equation:
         content["model"]["equations"] = options.equation
-        content["parameters"] = dict(pair(text, "--prior") for text in options.prior)
-    elif options.prior:
-        raise ModelError("--prior is for --equation.")
+    elif options.prior and not options.observable:
+        raise ModelError("--prior is for --equation and --observable.")
+    for section, texts, option in (
+        ("parameters", options.prior, "--prior"),
+        ("observables", options.observable, "--observable"),
+        ("initial", options.initial, "--initial"),
+    ):
+        if texts:
+            content[section] = dict(pair(text, option) for text in texts)
     if options.degree is not None:
         content["model"]["degree"] = options.degree
     if options.log:

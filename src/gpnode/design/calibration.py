@@ -271,7 +271,7 @@ def compare_simulations(
         ranks={n: np.array([s.ranks[n] for s in scores]) for n in scores[0].ranks},
         inside=np.stack([s.inside for s in scores]),
         times=times,
-        states=model.states,
+        states=(*model.states, *(v for v in simulations[0].data.variables if v in model.observables)),
         dropped=dropped,
         errors=errors,
         slow=sum(s.fewest_effective < THINNED for s in scores),

@@ -59,7 +59,7 @@ def with_units_of(model: Model, data: Observations) -> Model:
         model,
         initial=initial,
         kernel={observable.variable: observable.kernel for observable in problem.observables},
-        scales={s: float(problem.scaling.state_scale[d]) for d, s in enumerate(model.states)},
+        scales=dict(zip(problem.outputs, map(float, problem.output_scale), strict=True)),
         time_unit=float(problem.scaling.time_unit),
     )
 
@@ -135,17 +135,20 @@ def _draw_one(problem: Problem, key: Array, new_times: Array) -> _Drawn:
     values = {n: v for b, k in zip(problem.blocks, block_keys, strict=True) for n, v in b.draw(k).items()}
     unconstrained = problem.layout.unconstrain(values)
     values = problem.constrain(unconstrained)
-    scale = problem.scaling.state_scale
+    scale = problem.output_scale
     exact = problem.with_solver(problem.solver.controlled(_STEP_ERROR))
     solved = [exact.solve_path(values, r, ts) for r, ts in enumerate(problem.nodes)]
     status = jnp.max(jnp.stack([s.status for s in solved]))
     states = _states_at(problem, lambda ts: exact.solve_path(values, 0, ts), new_times)
+    states = problem.outputs_along(problem.scaling.solver_time(new_times), states, values)
     measured = []
     for i, block in enumerate(problem.measured):
         observable = problem.observables[block.observable]
         transform = observable.transform
-        at_data = solved[block.experiment].xs[block.rows, observable.state]
-        later = states[:, observable.state] if block.experiment == 0 else jnp.zeros(0)
+        place = problem.outputs.index(observable.variable)
+        path, nodes = solved[block.experiment].xs[block.rows], problem.nodes[block.experiment, block.rows]
+        at_data = problem.outputs_along(nodes, path, values)[:, place]
+        later = states[:, place] if block.experiment == 0 else jnp.zeros(0)
         status = jnp.where(jnp.all(transform.inside(at_data)), status, Status.OUTSIDE_DOMAIN)
         signal_key, noise_key = jax.random.split(jax.random.fold_in(process_key, i))
         process = jnp.zeros(at_data.size + later.size)
@@ -155,10 +158,10 @@ def _draw_one(problem: Problem, key: Array, new_times: Array) -> _Drawn:
         signal = transform.forward(at_data) + process[: at_data.size]
         noise_std = jnp.sqrt(observable.noise_var(values, jnp.abs(signal)))
         noisy = signal + noise_std * jax.random.normal(noise_key, at_data.shape)
-        measured.append(transform.backward(noisy) * scale[observable.state])
+        measured.append(transform.backward(noisy) * scale[place])
         if block.experiment == 0:
             moved = transform.backward(transform.forward(later) + process[at_data.size :])
-            states = states.at[:, observable.state].set(jnp.where(transform.inside(later), moved, jnp.nan))
+            states = states.at[:, place].set(jnp.where(transform.inside(later), moved, jnp.nan))
     return _Drawn(unconstrained, problem.report(unconstrained), measured, states * scale, status)
 
 

@@ -16,7 +16,8 @@ from gpnode._files import copy_file, write_text
 from gpnode.data.observations import Observations
 from gpnode.errors import ModelError
 from gpnode.formats.base import Format, ProblemFile
-from gpnode.formats.formula import Formula, parse, parse_equations
+from gpnode.formats.formula import Formula, parse
+from gpnode.formats.toml_formulas import formulas_of, known_form, observable
 from gpnode.formats.toml_values import (
     choose,
     entries_of,
@@ -30,7 +31,7 @@ from gpnode.formats.toml_values import (
 )
 from gpnode.inference.samplers.base import Method
 from gpnode.inference.samplers.registry import METHODS
-from gpnode.model.dynamics import Dictionary, Dynamics, KnownForm, Named, Sum, polynomial, term
+from gpnode.model.dynamics import Dictionary, Dynamics, Named, Sum, polynomial, term
 from gpnode.model.model import Around, Model
 from gpnode.model.observation.kernels import KERNELS
 from gpnode.model.observation.noise import NOISES, Noise, NoiseModel
@@ -43,7 +44,7 @@ from gpnode.solvers import SOLVERS
 _TABLE_TEXTS = ("time", "variable", "value", "experiment", "time_unit", "decimal", "separator", "sheet")
 _LARGEST_PROBLEM = 1_000_000
 _MOST_TERMS = 2000
-_SECTIONS = ("data", "model", "parameters", "initial", "kernel", "noise", "transform", "sampler")
+_SECTIONS = ("data", "model", "parameters", "observables", "initial", "kernel", "noise", "transform", "sampler")
 
 
 class ProblemToml(Format):
@@ -125,7 +126,7 @@ def _start(value: Any) -> Any:
 
 
 def read_model(data: Observations, sections: Mapping[str, Mapping[str, Any]]) -> Model:
-    """The model of ``[model]``, ``[parameters]``, ``[initial]``, ``[kernel]``, ``[noise]`` and ``[transform]``."""
+    """The model of all sections but ``[data]`` and ``[sampler]``."""
     section, parameters = sections["model"], sections["parameters"]
     refuse_unknown(
         section,
@@ -146,20 +147,25 @@ def read_model(data: Observations, sections: Mapping[str, Mapping[str, Any]]) ->
         "[model]",
     )
     parts: dict[str, Dynamics] = {}
+    observed = formulas_of(sections["observables"])
+    own = {n: v for n, v in parameters.items() if any(n in formula.names for formula in observed.values())}
     if "equations" in section:
-        parts["known"] = _known_form(section["equations"], parameters)
-    elif parameters:
+        parts["known"] = known_form(section["equations"], parameters, set(own))
+    elif set(parameters) - set(own):
         raise ModelError("[parameters] are for equations; this problem has none.")
     if "equations" not in section or any(k in section for k in ("degree", "terms")):
-        states = tuple(texts_of(section.get("states", list(data.variables)), "[model] states"))
+        measured = [variable for variable in data.variables if variable not in observed]
+        states = tuple(texts_of(section.get("states", measured), "[model] states"))
         if "known" in parts:
             states = tuple(s for s in parts["known"].states if s in states or "states" not in section)
         parts["free"] = _dictionary(states, section)
     dynamics = next(iter(parts.values())) if len(parts) == 1 else Sum(**parts)
     named = choose(section.get("priors", "default"), {"default": None, "paper": paper_priors}, "[model] priors")
     initial = {str(s): _initial(v, f"[initial] {s}") for s, v in sections["initial"].items()}
+    own = {n: read_prior(v, f"[parameters] {n}") for n, v in own.items() if n not in dynamics.numbers}
     model = Model(
         dynamics,
+        observables={v: observable(v, f, own, dynamics) for v, f in observed.items()},
         initial=initial,
         kernel=_kernel(sections["kernel"]),
         noise=_noise(sections["noise"]),
@@ -173,27 +179,6 @@ def read_model(data: Observations, sections: Mapping[str, Mapping[str, Any]]) ->
 
 
 # -- parts -----------------------------------------------------------------------------------
-
-
-def _known_form(lines: Any, parameters: Mapping[str, Any]) -> KnownForm:
-    formulas = parse_equations(texts_of(lines, "[model] equations"))
-    priors = {str(n): read_prior(v, f"[parameters] {n}") for n, v in parameters.items()}
-    known = {*formulas, *priors, "t"}
-    for state, formula in formulas.items():
-        for name in sorted(formula.names - known):
-            raise ModelError(f"the equation of {state!r} uses {name!r}; give it a prior or a number in [parameters].")
-    idle = [n for n in priors if not any(n in f.names for f in formulas.values())]
-    if idle:
-        raise ModelError(f"[parameters] has {idle[0]!r}, which no equation uses.")
-    for name in priors:
-        if name in formulas:
-            raise ModelError(f"{name!r} is both a state and a parameter.")
-
-    def slopes(t: Any, x: Named, p: Named) -> dict[str, Any]:
-        values = {"t": t, **{s: x[s] for s in x}, **{n: p[n] for n in p}}
-        return {state: formula(values) for state, formula in formulas.items()}
-
-    return KnownForm(tuple(formulas), slopes, priors)
 
 
 def _dictionary(states: tuple[str, ...], section: Mapping[str, Any]) -> Dictionary:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from numbers import Real
 from typing import Any, TypeVar
@@ -13,6 +13,7 @@ from gpnode.errors import ModelError
 from gpnode.model.dynamics import Dynamics
 from gpnode.model.observation.kernels import Kernel, SquaredExponential
 from gpnode.model.observation.noise import CombinedNoise, Noise, NoiseModel
+from gpnode.model.observation.observables import Observable
 from gpnode.model.observation.transforms import Identity, Transform
 from gpnode.model.priors.distributions import describe_hyper, write_prior
 from gpnode.solvers import Solver
@@ -53,11 +54,14 @@ class Model:
         at once (:class:`CombinedNoise`), and :class:`Noise` on the log scale.
     transform
         Scale on which measurements scatter: ``Identity()``, ``Log()``, or ``{variable: ...}``.
+    observables
+        Measured variables that are no states: ``{variable: Observable(function, priors)}``, or a function alone.
+        Kernel, noise and transform are given for them as for states.
     solver
         Backend for the initial value problem: by default :class:`Native` code where the equations
         allow it, else array code (:class:`FixedGrid`). :class:`Stiff` is for stiff systems.
     scales
-        Typical magnitude of states that have neither data nor a known initial value.
+        Typical magnitude of states that have neither data nor a known initial value, and of observables.
     time_unit
         Characteristic time of the dynamics in the user's unit; by default read off the data.
 
@@ -73,17 +77,22 @@ class Model:
     solver: Solver | None = None
     scales: Mapping[str, float] = field(default_factory=dict)
     time_unit: float | None = None
+    observables: Mapping[str, Observable | Callable[..., Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.dynamics, Dynamics):
             got = type(self.dynamics).__name__
             raise ModelError(f"dynamics must be such as KnownForm(...), Dictionary(...) or Sum(...); got {got}.")
-        for what in ("initial", "scales"):
+        for what, more in (("initial", ()), ("scales", self.observables)):
             for name in getattr(self, what):
-                if name not in self.states:
+                if name not in self.states and name not in more:
                     raise ModelError(
                         f"{what} names {name!r}, which is not a state; states are {', '.join(self.states)}."
                     )
+        for name in self.observables:
+            if name in self.states:
+                raise ModelError(f"{name!r} is a state, which is measured as it is; call the observable otherwise.")
+            self.observable_of(name)  # refuses what is no function
         seams: tuple[tuple[str, type, str], ...] = (
             ("kernel", Kernel, "kernels.Matern32()"),
             ("noise", NoiseModel, "Noise(std=0.1)"),
@@ -110,6 +119,23 @@ class Model:
     @property
     def states(self) -> tuple[str, ...]:
         return self.dynamics.states
+
+    def observable_of(self, variable: str) -> Observable:
+        """How a measured variable that is no state follows from the states."""
+        found = self.observables[variable]
+        return found if isinstance(found, Observable) else Observable(found)
+
+    def measuring_priors(self) -> dict[str, Any]:
+        """Priors, or known values, of the parameters of all observables."""
+        priors: dict[str, Any] = {}
+        for variable in self.observables:
+            for name, prior in self.observable_of(variable).priors.items():
+                if name in self.dynamics.numbers or name in self.states:
+                    raise ModelError(f"{name!r} in the observable {variable!r} has its prior already; leave it out.")
+                if name in priors and describe_hyper(prior) != describe_hyper(priors[name]):
+                    raise ModelError(f"{name!r} has another prior in {variable!r} than elsewhere. Give one for all.")
+                priors[name] = prior
+        return priors
 
     def kernel_of(self, variable: str) -> Kernel | None:
         return _pick(self.kernel, variable, SquaredExponential())
@@ -138,7 +164,12 @@ class Model:
             "solver": None if self.solver is None else {"kind": type(self.solver).__name__, **vars(self.solver)},
             "scales": {s: float(v) for s, v in self.scales.items()},
             "time_unit": self.time_unit,
+            **({"observables": described} if (described := self._describe_observables()) else {}),
         }
+
+    def _describe_observables(self) -> dict[str, Any]:
+        names = (*self.dynamics.numbers, *self.measuring_priors())
+        return {name: self.observable_of(name).describe(self.states, names) for name in self.observables}
 
 
 def _is_default(model: Model, setting: Any) -> bool:

@@ -17,15 +17,16 @@ from gpnode._config import require_float64
 from gpnode.data.observations import Observations
 from gpnode.data.scaling import Scaling
 from gpnode.data.series import Series
-from gpnode.errors import SEE_WHAT_CANNOT, DataError, ModelError
+from gpnode.errors import DataError, ModelError
 from gpnode.model.model import Around, Model
 from gpnode.model.observation.kernels import priors_for
 from gpnode.model.priors.distributions import centre_and_width, say_how_to_write
 from gpnode.model.priors.ordering import sort_numbers
 from gpnode.model.priors.parameters import Independent
-from gpnode.problem.density import InitialStates, Problem
+from gpnode.problem.density import Problem
 from gpnode.problem.grid import with_steps
-from gpnode.problem.observables import Measurements, Observable
+from gpnode.problem.initial import InitialStates
+from gpnode.problem.observables import Measurements, Observable, Reading
 from gpnode.problem.smoothing import FEWEST_SMOOTHED, characteristic_time, smooth, smoothed_level
 from gpnode.solvers import fastest_solver
 
@@ -95,10 +96,11 @@ def _check_names(model: Model, data: Observations) -> None:
                 f"empty, contain '/', or be {' or '.join(_RESERVED)}. Rename it."
             )
     for variable in data.variables:
-        if variable not in model.states:
+        if variable not in model.states and variable not in model.observables:
             raise ModelError(
                 f"the data have a variable {variable!r} that is not a state; states are {', '.join(model.states)}. "
-                f"Leave the column out, or add the state to the dynamics. {SEE_WHAT_CANNOT}"
+                "Leave the column out, add the state to the dynamics, or say how it follows from the states: "
+                f"observables={{{variable!r}: lambda t, x, p: ...}}."
             )
     for what in ("kernel", "noise", "transform"):
         setting = getattr(model, what)
@@ -107,6 +109,9 @@ def _check_names(model: Model, data: Observations) -> None:
                 raise ModelError(
                     f"{what} names {name!r}, which is not observed; observed are {', '.join(data.variables)}."
                 )
+    for name in model.observables:
+        if name not in data.variables:
+            raise ModelError(f"the observable {name!r} has no data; measured are {', '.join(data.variables)}.")
     for state in model.states:
         if state not in data.variables and state not in model.initial:
             raise ModelError(
@@ -163,11 +168,13 @@ def _time_unit(data: Observations) -> float:
 
 
 def _observable(model: Model, data: Observations, variable: str, scaling: Scaling) -> Observable:
-    state = model.states.index(variable)
+    state = model.states.index(variable) if variable in model.states else None
+    reading = _reading(model, data, variable, scaling) if state is None else None
+    scale = scaling.state_scale[state] if reading is None else reading.scale
     transform, kernel = model.transform_of(variable), model.kernel_of(variable)
     if kernel is not None:
         series = data.of(variable)
-        y = [np.asarray(transform.forward(jnp.asarray(s.values) / scaling.state_scale[state])) for s in series]
+        y = [np.asarray(transform.forward(jnp.asarray(s.values) / scale)) for s in series]
         gaps = np.concatenate([np.diff(s.times) for s in series]) / float(scaling.record_length)
         gap = float(np.median(gaps)) if gaps.size else 1.0
         kernel = _as_arrays(kernel.completed(priors_for(max(float(np.concatenate(y).std()), _LEAST_SPREAD), gap)))
@@ -175,11 +182,22 @@ def _observable(model: Model, data: Observations, variable: str, scaling: Scalin
         kernel=kernel,
         noise=model.noise_of(variable),
         transform=transform,
-        unit=scaling.state_scale[state] if transform.keeps_units else jnp.ones(()),
+        unit=scale if transform.keeps_units else jnp.ones(()),
         record_length=scaling.record_length,
+        reading=reading,
         variable=variable,
         state=state,
     )
+
+
+def _reading(model: Model, data: Observations, variable: str, scaling: Scaling) -> Reading:
+    """What a measured variable is that is no state."""
+    observable, everywhere = model.observable_of(variable), model.measuring_priors()
+    free = {n: _as_arrays(p) for n, p in observable.priors.items() if isinstance(p, dist.Distribution)}
+    fixed = {n: float(p) for n, p in everywhere.items() if not isinstance(p, dist.Distribution)}
+    function = observable.bound(variable, model.states, (*model.dynamics.numbers, *everywhere))
+    scale = float(model.scales.get(variable, np.abs(data.values_of(variable)).max()))
+    return Reading(free, fixed, scaling, jnp.asarray(scale or 1.0), function, model.states)
 
 
 def _solver_times(data: Observations, scaling: Scaling) -> np.ndarray:
@@ -200,7 +218,8 @@ def _measured(
     index = data.variables.index(series.variable)
     observable = observables[index]
     times = np.asarray(scaling.solver_time(jnp.asarray(series.times)))
-    scaled = jnp.asarray(series.values) / scaling.state_scale[observable.state]
+    scale = scaling.state_scale[observable.state] if observable.reading is None else observable.reading.scale
+    scaled = jnp.asarray(series.values) / scale
     gp_times = scaling.gp_time(jnp.asarray(series.times))
     y = np.asarray(observable.transform.forward(scaled))
     return Measurements(

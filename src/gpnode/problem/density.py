@@ -13,35 +13,13 @@ from gpnode.data.scaling import Scaling
 from gpnode.model.dynamics import BoundDynamics
 from gpnode.model.priors.parameters import Block, Independent, Values
 from gpnode.problem.covariance import DENSE_LIMIT
+from gpnode.problem.initial import InitialStates
 from gpnode.problem.layout import Layout
 from gpnode.problem.observables import Measurements, Observable
 from gpnode.solvers import Solution, Solver, Status, differentiate_jacobian, solve_from_guess, solve_with_gradient
 from gpnode.solvers.base import FORWARD_LIMIT
 
 _TIGHT = 1e-9
-
-
-class InitialStates(eqx.Module):
-    """Initial values: ``known`` (experiments, states) in user units, unknown ones by name.
-
-    ``unknown`` lists (experiment, state, parameter name).
-    """
-
-    block: Independent
-    known: Array
-    unknown: tuple[tuple[int, int, str], ...] = eqx.field(static=True)
-
-    @property
-    def free_states(self) -> tuple[int, ...]:
-        """States whose initial value is unknown in some experiment."""
-        return tuple(sorted({d for _, d, _ in self.unknown}))
-
-    def values(self, values: Values) -> Array:
-        """Initial values (experiments, states) in user units."""
-        initial = self.known
-        for r, d, name in self.unknown:
-            initial = initial.at[r, d].set(values[name])
-        return initial
 
 
 class Problem(eqx.Module):
@@ -69,13 +47,21 @@ class Problem(eqx.Module):
 
     @property
     def path_blocks(self) -> tuple[Block, ...]:
-        """Parameters of the dynamics and unknown initial values: what the path depends on."""
-        return (*self.dynamics.blocks, self.initial.block)
+        """Parameters of the dynamics, unknown initial values, parameters of readings: what predictions depend on."""
+        readings = self.reading_block
+        return (*self.dynamics.blocks, self.initial.block, *([readings] if readings.names else []))
+
+    @property
+    def reading_block(self) -> Independent:
+        """Parameters that measured variables have to themselves, such as a scale."""
+        readings = [o.reading for o in self.observables if o.reading is not None]
+        return Independent({name: prior for reading in readings for name, prior in reading.priors.items()})
 
     @property
     def path_names(self) -> tuple[str, ...]:
-        """Names of the parameters that the path itself depends on: not those of their priors."""
-        return (*self.dynamics.parameter_names, *(name for _, _, name in self.initial.unknown))
+        """Names of the parameters that predictions depend on: not those of their priors."""
+        initial = (name for _, _, name in self.initial.unknown)
+        return (*self.dynamics.parameter_names, *initial, *self.reading_block.names)
 
     @property
     def path_positions(self) -> np.ndarray:
@@ -122,6 +108,7 @@ class Problem(eqx.Module):
         values = self.constrain(unconstrained)
         reported = self.dynamics.report(values)
         reported |= {name: values[name] for _, _, name in self.initial.unknown}
+        reported |= {name: values[name] for name in self.reading_block.names}
         for observable in self.observables:
             reported |= observable.report(values)
         return reported
@@ -132,13 +119,33 @@ class Problem(eqx.Module):
         hyper: dict[str, dict[str, tuple[str, ...]]] = {
             name: {} for observable in self.observables for name in observable.report_names()
         }
-        return self.dynamics.dims() | initial | hyper
+        readings: dict[str, dict[str, tuple[str, ...]]] = {name: {} for name in self.reading_block.names}
+        return self.dynamics.dims() | initial | readings | hyper
 
     def draw_path_prior(self, key: Array, hyper: Values) -> Array:
         """A prior draw as an unconstrained vector, given the hyperparameters ``hyper``."""
         keys = jax.random.split(key, len(self.path_blocks))
         values = {n: v for block, k in zip(self.path_blocks, keys, strict=True) for n, v in block.draw(k).items()}
         return self.layout.unconstrain(values | hyper)
+
+    # -- what is measured, and what could be -----------------------------------------------
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """All that a path says: states, then measured variables that are none."""
+        return (*self.states, *(o.variable for o in self.observables if o.reading is not None))
+
+    @property
+    def output_scale(self) -> Array:
+        """Scales (outputs,) in user units."""
+        readings = [o.reading.scale[None] for o in self.observables if o.reading is not None]
+        return jnp.concatenate([self.scaling.state_scale, *readings])
+
+    def outputs_along(self, ts: Array, xs: Array, values: Values) -> Array:
+        """Scaled :attr:`outputs` (n, outputs) at solver times (n,) of a scaled path (n, states)."""
+        parameters = self.reading_parameters(values) if self.has_readings else {}
+        readings = [o.predict(ts, xs, parameters)[:, None] for o in self.observables if o.reading is not None]
+        return jnp.concatenate([xs, *readings], axis=1) if readings else xs
 
     # -- density --------------------------------------------------------------------------
 
@@ -179,11 +186,30 @@ class Problem(eqx.Module):
         return jax.vmap(lambda x, t: self.solver.solve(self.dynamics.vector_field, params, x, t))(x0, ts)
 
     def path_inputs(self, values: Values) -> Array:
-        """What each experiment's path depends on (experiments, columns): parameters, then free initial values."""
+        """What each experiment's predictions depend on (experiments, columns).
+
+        Parameters of the dynamics, free initial values, then parameters of readings.
+        """
         x0, params = self.start_and_params(values)
         flat, _ = ravel_pytree(params)
         free = jnp.asarray(self.initial.free_states, dtype=int)
-        return jnp.concatenate([jnp.broadcast_to(flat, (len(x0), flat.size)), x0[:, free]], axis=1)
+        columns = [jnp.broadcast_to(flat, (len(x0), flat.size)), x0[:, free]]
+        own = self.reading_block.names
+        if own:
+            columns.append(jnp.broadcast_to(jnp.stack([values[name] for name in own]), (len(x0), len(own))))
+        return jnp.concatenate(columns, axis=1)
+
+    def reading_parameters(self, values: Values) -> Values:
+        """What readings may use, by the names the user gave: numbers of the dynamics, and their own."""
+        return self.dynamics.numbers(values) | {name: values[name] for name in self.reading_block.names}
+
+    def _parameters_in(self, columns: Array) -> Values:
+        """The same, of one experiment's :meth:`path_inputs` (columns,)."""
+        shapes = {p.name: jnp.zeros(p.shape) for block in self.dynamics.blocks for p in block.parameters()}
+        flat, unravel = ravel_pytree({name: shapes[name] for name in self.dynamics.parameter_names})
+        own = self.reading_block.names
+        values = unravel(columns[: flat.size]) | dict(zip(own, columns[columns.size - len(own) :], strict=True))
+        return self.reading_parameters(values)
 
     def solve_with_jacobian(self, values: Values, guess: Array | None = None) -> tuple[Solution, Array]:
         """Paths, and their derivatives (experiments, nodes, states, columns) by :meth:`path_inputs`.
@@ -196,7 +222,9 @@ class Problem(eqx.Module):
             free = self.initial.free_states
             return solve_from_guess(self.solver, self.dynamics.vector_field, params, x0, ts, free, guess)
 
-        return jax.vmap(one)(x0, self.nodes, guess)
+        paths, jacobian = jax.vmap(one)(x0, self.nodes, guess)
+        own = len(self.reading_block.names)  # which do not move the path
+        return paths, jnp.pad(jacobian, [(0, 0)] * 3 + [(0, own)]) if own else jacobian
 
     def steer(self, values: Values, xs: Array, jacobian: Array, weights: Array) -> Array:
         """About the gradient (experiments, columns) of sum(weights * jacobian) by :meth:`path_inputs`.
@@ -204,30 +232,58 @@ class Problem(eqx.Module):
         Zero without second derivatives.
         """
         _, params = self.start_and_params(values)
+        own = len(self.reading_block.names)
+        if own:
+            jacobian, weights = jacobian[..., :-own], weights[..., :-own]
 
         def one(ts: Array, xs: Array, jacobian: Array, weights: Array) -> Array:
             field, free = self.dynamics.vector_field, self.initial.free_states
             return differentiate_jacobian(self.solver, field, params, ts, xs, jacobian, weights, free)
 
-        return jax.vmap(one)(self.nodes, xs, jacobian, weights)
+        steered = jax.vmap(one)(self.nodes, xs, jacobian, weights)
+        return jnp.pad(steered, [(0, 0), (0, own)]) if own else steered
 
-    def residual_slopes(self, xs: Array, jacobian: Array) -> list[Array]:
-        """Derivatives (n, columns) of every block's residuals by its experiment's inputs, along paths ``xs``."""
+    def residual_slopes(self, xs: Array, jacobian: Array, inputs: Array) -> list[Array]:
+        """Derivatives (n, columns) of every block's residuals by its experiment's ``inputs``, along paths ``xs``."""
         slopes = []
         for block in self.measured:
             observable = self.observables[block.observable]
-            x = xs[block.experiment, block.rows, observable.state]
-            outer = jax.vmap(jax.grad(observable.transform.forward))(x)
-            slopes.append(-outer[:, None] * jacobian[block.experiment, block.rows, observable.state])
+            along, by_input = xs[block.experiment, block.rows], jacobian[block.experiment, block.rows]
+            if observable.reading is None:
+                outer = jax.vmap(jax.grad(observable.transform.forward))(along[:, observable.state])
+                slopes.append(-outer[:, None] * by_input[:, observable.state])
+                continue
+
+            def predicted(t: Array, x: Array, columns: Array, observable: Observable = observable) -> Array:
+                assert observable.reading is not None
+                return observable.transform.forward(observable.reading(t, x, self._parameters_in(columns)))
+
+            ts, columns = self.nodes[block.experiment, block.rows], inputs[block.experiment]
+            by_state, direct = jax.vmap(jax.grad(predicted, (1, 2)), (0, 0, None))(ts, along, columns)
+            slopes.append(-(jnp.einsum("ns,nsc->nc", by_state, by_input) + direct))
         return slopes
 
-    def residuals(self, paths: Solution) -> tuple[list[Array], Array]:
-        """Data minus path for every block, on the scale of the noise, and the overall status."""
+    def predictions(self, paths: Solution, values: Values) -> list[Array]:
+        """What every block measures (n,), on the scale of its variable."""
+        parameters = self.reading_parameters(values) if self.has_readings else {}
+        return [
+            self.observables[block.observable].predict(
+                self.nodes[block.experiment, block.rows], paths.xs[block.experiment, block.rows], parameters
+            )
+            for block in self.measured
+        ]
+
+    @property
+    def has_readings(self) -> bool:
+        """Whether anything is measured that is no state."""
+        return any(observable.reading is not None for observable in self.observables)
+
+    def residuals(self, paths: Solution, values: Values) -> tuple[list[Array], Array]:
+        """Data minus prediction for every block, on the scale of the noise, and the overall status."""
         status = jnp.max(paths.status)
         residuals = []
-        for block in self.measured:
+        for block, x in zip(self.measured, self.predictions(paths, values), strict=True):
             observable = self.observables[block.observable]
-            x = paths.xs[block.experiment, block.rows, observable.state]
             inside = jnp.all(observable.transform.inside(x))
             status = jnp.where((status == Status.OK) & ~inside, Status.OUTSIDE_DOMAIN, status)
             residuals.append(block.y - observable.transform.forward(x))
@@ -235,7 +291,7 @@ class Problem(eqx.Module):
 
     def log_likelihood(self, values: Values) -> tuple[Array, Array]:
         """Log likelihood of each block (blocks,) and the status of the solve."""
-        residuals, status = self.residuals(self.solve(values))
+        residuals, status = self.residuals(self.solve(values), values)
         return self.block_densities(values, residuals), status
 
     def block_densities(self, values: Values, residuals: list[Array]) -> Array:

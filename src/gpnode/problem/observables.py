@@ -9,12 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from jax import Array
 from tinygp import GaussianProcess
 
+from gpnode.data.scaling import Scaling
+from gpnode.model.dynamics.base import Named, SharedFunction
 from gpnode.model.observation.kernels import Kernel
 from gpnode.model.observation.noise import NoiseModel
 from gpnode.model.observation.transforms import Transform
@@ -23,12 +26,52 @@ from gpnode.problem.covariance import DENSE_LIMIT, RELATIVE_JITTER, Lags, gaussi
 from gpnode.problem.factorisation import factorise
 
 
+class Reading(eqx.Module):
+    """The user's function that a measured variable is, on scaled states; ``scale`` is that of its values.
+
+    ``priors`` are of the parameters it has to itself, ``fixed`` the known ones.
+    """
+
+    priors: dict[str, dist.Distribution]
+    fixed: dict[str, float]
+    scaling: Scaling
+    scale: Array
+    function: SharedFunction = eqx.field(static=True)
+    states: tuple[str, ...] = eqx.field(static=True)
+
+    def __call__(self, t: Array, x: Array, parameters: Values) -> Array:
+        """The scaled value at solver time ``t`` and scaled states ``x`` (states,)."""
+        named = {s: x[i] * self.scaling.state_scale[i] for i, s in enumerate(self.states)}
+        value = self.function(self.scaling.user_time(t), Named(named), Named({**parameters, **self.fixed}))
+        return jnp.asarray(value, dtype=float) / self.scale
+
+    def formula(self, parameters: tuple[str, ...]) -> Any:
+        """The function in sympy's terms; a bare symbol where it cannot be written as one."""
+        import sympy
+
+        from gpnode.tracing.formulas import number, write_formulas
+        from gpnode.tracing.interpreter import Unsupported
+
+        free = [name for name in parameters if name not in self.fixed]
+        symbols = [sympy.Symbol(name) for name in ("t", *self.states, *free)]
+
+        def value(t: Any, *values: Any) -> list[Any]:
+            states = Named(dict(zip(self.states, values, strict=False)))
+            numbers = dict(zip((*free, *self.fixed), values[len(self.states) :], strict=True))
+            return [jnp.asarray(self.function(t, states, Named(numbers)), dtype=float)]
+
+        try:
+            return write_formulas(value, [*symbols, *map(number, self.fixed.values())])[0]
+        except Unsupported:
+            return sympy.Symbol("h")
+
+
 class Observable(eqx.Module):
     """How one observed variable is measured; shared by its experiments.
 
-    ``unit`` is the variable's scale, or 1 on the log scale; ``record_length`` the unit of
-    Gaussian-process time. With more measurements than ``dense_limit`` in a block, kernels that allow it are treated in
-    linear time.
+    It is a ``state``, or a ``reading`` of states. ``unit`` is the variable's scale, or 1 on the log scale;
+    ``record_length`` the unit of Gaussian-process time. With more measurements than ``dense_limit`` in a block, kernels
+    that allow it are treated in linear time.
     """
 
     kernel: Kernel | None
@@ -36,9 +79,16 @@ class Observable(eqx.Module):
     transform: Transform
     unit: Array
     record_length: Array
+    reading: Reading | None
     variable: str = eqx.field(static=True)
-    state: int = eqx.field(static=True)
+    state: int | None = eqx.field(static=True)
     dense_limit: int = eqx.field(static=True, default=DENSE_LIMIT)
+
+    def predict(self, ts: Array, xs: Array, parameters: Values) -> Array:
+        """Scaled values (n,) at solver times (n,), along a scaled path (n, states)."""
+        if self.reading is None:
+            return xs[:, self.state]
+        return jax.vmap(self.reading, in_axes=(0, 0, None))(ts, xs, parameters)
 
     @property
     def prefix(self) -> str:

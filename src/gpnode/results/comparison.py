@@ -43,7 +43,7 @@ def pointwise_log_density(posterior: Posterior) -> np.ndarray:
 def _pointwise(problem: Problem, draws: Array) -> Array:
     def one(u: Array) -> Array:
         values = problem.constrain(u)
-        residuals, _ = problem.residuals(problem.solve(values))
+        residuals, _ = problem.residuals(problem.solve(values), values)
         by_block = []
         for block, residual in zip(problem.measured, residuals, strict=True):
             surprise, precision = problem.observables[block.observable].left_out(values, block, residual)

@@ -39,7 +39,7 @@ _MARGIN = 0.05  # of the range of measurements, by which a start may lie beyond 
 
 @dataclass(frozen=True)
 class Forecast:
-    """Draws of the states at chosen times, in the user's units.
+    """Draws of the states at chosen times, in the user's units, and of measured variables that are no states.
 
     ``states`` (draw, time, state) includes the Gaussian process where there is one; ``ode`` is the path
     of the equations alone; ``expected`` the mean of each draw's states given the data. ``map_path`` (time,
@@ -170,7 +170,7 @@ def forecast(
     sound = np.asarray(paths.status)[:-1] == Status.OK
     if not sound.any():
         raise ModelError("no draw could be solved over these times. Forecast over a shorter time.")
-    coords = {"time": wanted, "state": list(problem.states)}
+    coords = {"time": wanted, "state": list(problem.outputs)}
 
     def labelled(values: Array) -> xr.DataArray:
         return xr.DataArray(np.asarray(values)[:-1][sound], dims=("draw", "time", "state"), coords=coords)
@@ -268,14 +268,15 @@ def _paths(
         unconstrained, key = args
         values = problem.constrain(unconstrained)
         solved = exact.solve_path(values, experiment, everything[order], initial)
-        at = solved.xs[back]
+        at = problem.outputs_along(everything, solved.xs[back], values)
         ode = at[1 : 1 + ts.size]
         full, expected, offset, status = ode, ode, 1 + ts.size, solved.status
         for block in blocks:
             observable = problem.observables[block.observable]
-            seen = at[offset : offset + block.y.size, observable.state]
+            place = problem.outputs.index(observable.variable)
+            seen = at[offset : offset + block.y.size, place]
             offset += block.y.size
-            inside = jnp.all(observable.transform.inside(ode[:, observable.state]))
+            inside = jnp.all(observable.transform.inside(ode[:, place]))
             inside &= jnp.all(observable.transform.inside(seen))
             status = jnp.where((status == Status.OK) & ~inside, Status.OUTSIDE_DOMAIN, status)
             key, sub = jax.random.split(key)
@@ -283,15 +284,16 @@ def _paths(
                 observable,
                 block,
                 values,
-                ode[:, observable.state],
+                ode[:, place],
                 seen,
                 scaling.gp_time(times),
                 sub,
                 initial is None,
                 noise,
             )
-            full, expected = full.at[:, observable.state].set(drawn), expected.at[:, observable.state].set(middle)
-        return Paths(full * scaling.state_scale, expected * scaling.state_scale, ode * scaling.state_scale, status)
+            full, expected = full.at[:, place].set(drawn), expected.at[:, place].set(middle)
+        scale = problem.output_scale
+        return Paths(full * scale, expected * scale, ode * scale, status)
 
     # One draw after the other: factorisations of many matrices at once can lock up XLA's threads on a small machine.
     return jax.lax.map(one, (draws, keys))

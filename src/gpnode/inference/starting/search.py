@@ -183,7 +183,7 @@ def _flexible_starts(target: Target, slopes: SlopeData, settings: Search, counte
         loose = eqx.tree_at(lambda t: t.noise_std, target, target.noise_std.at[alone].set(loose_std))
         ways = [horizons for _, horizons in settings.ways_up[:3]]
         path = min((_match_paths(loose, matched, way, counter, "") for way in ways), key=lambda c: c.misfit)
-        origin = f"paths but for {problem.states[problem.observables[alone].state]}, with a process"
+        origin = f"paths but for {problem.observables[alone].variable}, with a process"
         theta, shortest = path.unconstrained[moving], settings.flexible_lengths[0]
         start = _with_processes(target, theta, [alone], shortest, settings, origin)
         starts.append(None if start is None else replace(start, left_alone=alone))

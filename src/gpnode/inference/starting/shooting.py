@@ -73,10 +73,11 @@ def _shooting_fit(target: Target, theta: Array, guess: Array) -> tuple[Array, Ar
     def inputs(theta: Array) -> Array:
         return problem.path_inputs(problem.constrain(target.full(theta)))
 
-    paths, by_input = problem.solve_with_jacobian(problem.constrain(target.full(theta)), guess)
+    values = problem.constrain(target.full(theta))
+    paths, by_input = problem.solve_with_jacobian(values, guess)
     inputs_by_theta = jax.jacfwd(inputs)(theta)
-    blocks, status = problem.residuals(paths)
-    slopes = problem.residual_slopes(paths.xs, by_input)
+    blocks, status = problem.residuals(paths, values)
+    slopes = problem.residual_slopes(paths.xs, by_input, inputs(theta))
     white = [r / target.noise_std[m.observable] for m, r in zip(problem.measured, blocks, strict=True)]
     steep = [
         s @ inputs_by_theta[m.experiment] / target.noise_std[m.observable]

@@ -26,7 +26,7 @@ class SlopeData(eqx.Module):
 
 def slope_data(problem: Problem, smooths: list[Smooth | None], points: int) -> SlopeData | None:
     """Smoothed states and slopes where all states of an experiment are known; None with latent states."""
-    observed = {problem.observables[m.observable].state for m in problem.measured}
+    observed = {problem.observables[m.observable].state for m in problem.measured} - {None}
     if observed != set(range(len(problem.states))):
         return None
     times, states, slopes = [], [], []
@@ -63,11 +63,12 @@ def smoothed_path(problem: Problem, smooths: list[Smooth | None]) -> np.ndarray 
 
 
 def _series_by_state(problem: Problem, smooths: list[Smooth | None], experiment: int) -> SeriesByState:
-    return {
-        problem.observables[m.observable].state: (m, s)
-        for m, s in zip(problem.measured, smooths, strict=True)
-        if m.experiment == experiment and s is not None
-    }
+    found = {}
+    for m, s in zip(problem.measured, smooths, strict=True):
+        state = problem.observables[m.observable].state
+        if m.experiment == experiment and s is not None and state is not None:
+            found[state] = (m, s)
+    return found
 
 
 def _shared_span(series: SeriesByState) -> tuple[float, float]:

@@ -40,8 +40,8 @@ class Target(eqx.Module):
     def path_residuals(self, theta: Array, fraction: Array) -> tuple[Array, Array]:
         """Whitened data misfit over the first ``fraction`` of each experiment, then the ridge; and the status."""
         problem = self.problem
-        paths = problem.solve_until(problem.constrain(self.full(theta)), fraction)
-        blocks, status = problem.residuals(paths)
+        values = problem.constrain(self.full(theta))
+        blocks, status = problem.residuals(problem.solve_until(values, fraction), values)
         horizon = problem.horizon(fraction)
         white = [
             jnp.where(problem.nodes[m.experiment, m.rows] <= horizon[m.experiment], r, 0.0)

@@ -140,6 +140,8 @@ def weigh(log_density: LogDensity, draws: np.ndarray, modes: Modes, seed: int = 
             np.concatenate(log_ratios), heights - density.log_density(proposed), independent
         )
     values = np.exp(log_masses - logsumexp(log_masses))
+    if not np.isfinite(relative).all():
+        return Weights(values, np.full(modes.count, np.inf))
     others = np.sum(values**2 * relative**2) - values**2 * relative**2
     return Weights(values, values * np.sqrt((1.0 - values) ** 2 * relative**2 + others))
 

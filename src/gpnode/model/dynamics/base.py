@@ -123,6 +123,10 @@ class BoundDynamics(eqx.Module):
         """Names of the reported numbers that stand as symbols in :meth:`right_sides`."""
         return ()
 
+    def numbers(self, values: Values) -> Values:
+        """Parameters that observables may use, by the names the user gave them."""
+        return {}
+
     def constants(self) -> dict[str, Array]:
         """Marks (True) the entries of reported arrays that are fixed, not inferred."""
         return {}
@@ -136,6 +140,11 @@ class Dynamics(eqx.Module):
     @abstractmethod
     def bind(self, states: tuple[str, ...], scaling: Scaling, num_observations: int, prefix: str) -> BoundDynamics:
         """Fix the order of states, the scales and the priors. ``prefix`` keeps parts of a sum apart."""
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Names of the parameters that observables may use."""
+        return ()
 
     def completed(self, prior: CoefficientPrior) -> Dynamics:
         """With this prior for coefficients whose prior was left open."""

@@ -67,6 +67,10 @@ class KnownForm(Dynamics):
         f = SharedFunction(self.f, self._digest(states))
         return BoundKnownForm(Independent(free), fixed, scaling, f, states, self.states, prefix)
 
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        return tuple(self.priors)
+
     def _digest(self, states: tuple[str, ...]) -> str:
         return traced_digest(lambda t, x, p: self.f(t["t"], x, p), ("t",), states, self.priors)
 
@@ -142,11 +146,14 @@ class BoundKnownForm(BoundDynamics):
     def vector_field(self, t: Array, x: Array, values: Values) -> Array:
         scale = self.scaling.state_scale
         named = Named({s: x[i] * scale[i] for i, s in enumerate(self.all_states)})
-        free = {name.removeprefix(self.prefix): values[name] for name in self.block.names}
-        slopes = self.f(self.scaling.user_time(t), named, Named({**free, **self.fixed}))
+        slopes = self.f(self.scaling.user_time(t), named, Named(self.numbers(values)))
         rate = self.scaling.time_unit / scale
         zero = jnp.zeros(())
         return jnp.stack([slopes[s] * rate[i] if s in self.states else zero for i, s in enumerate(self.all_states)])
+
+    def numbers(self, values: Values) -> Values:
+        fixed = {name: jnp.asarray(value) for name, value in self.fixed.items()}
+        return {name.removeprefix(self.prefix): values[name] for name in self.block.names} | fixed
 
     def right_sides(self) -> dict[str, RightSide]:
         """The user's function as formulas; a bare symbol ``f_state`` where it cannot be written as one."""

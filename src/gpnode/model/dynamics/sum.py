@@ -38,6 +38,10 @@ class Sum(Dynamics):
             tuple(part.bind(states, scaling, num_observations, f"{prefix}{name}.") for name, part in self.parts.items())
         )
 
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for part in self.parts.values() for name in part.numbers))
+
     def completed(self, prior: CoefficientPrior) -> Sum:
         return Sum(**{name: part.completed(prior) for name, part in self.parts.items()})
 
@@ -61,6 +65,9 @@ class BoundSum(BoundDynamics):
     def vector_field(self, t: Array, x: Array, values: Values) -> Array:
         slopes = [part.vector_field(t, x, values) for part in self.parts]
         return sum(slopes[1:], slopes[0])
+
+    def numbers(self, values: Values) -> Values:
+        return {name: value for part in self.parts for name, value in part.numbers(values).items()}
 
     def right_sides(self) -> dict[str, RightSide]:
         return add_right_sides(part.right_sides() for part in self.parts)

@@ -122,7 +122,7 @@ class _Parts(eqx.Module):
 def _compare(problem: Problem, draws: Array) -> Any:
     def one(u: Array) -> Any:
         values = problem.constrain(u)
-        residuals, _ = problem.residuals(problem.solve(values))
+        residuals, _ = problem.residuals(problem.solve(values), values)
         found = []
         for block, residual in zip(problem.measured, residuals, strict=True):
             observable = problem.observables[block.observable]
@@ -142,7 +142,7 @@ def _compare(problem: Problem, draws: Array) -> Any:
 @eqx.filter_jit
 def _missed(problem: Problem, values: Values) -> Array:
     """Sums of squares of each block (blocks,) about the path of these values; infinite if there is none."""
-    residuals, status = problem.residuals(problem.solve(values))
+    residuals, status = problem.residuals(problem.solve(values), values)
     sums = jnp.stack([residual @ residual for residual in residuals])
     return jnp.where((status == Status.OK) & jnp.isfinite(sums), sums, jnp.inf)
 

@@ -60,10 +60,12 @@ def equations(posterior: Posterior) -> Equations:
         for state in states
     ]
     parameters = []
-    for name in dynamics.estimates:
+    own = posterior.problem.reading_block.names
+    for name in (*dynamics.estimates, *own):
         draws = _entry(posterior, name, ())
         _, low, high = _interval(draws[kept])
-        parameters.append(ParameterEstimate(name, float(reported[name]), low, high, float(draws.mean())))
+        value = float(stands.values[name] if name in own else reported[name])
+        parameters.append(ParameterEstimate(name, value, low, high, float(draws.mean())))
     shown = systems[:_MOST_FORMS] if told else ()
     rivals = shown[:1] + tuple(s for s in shown[1:] if s.rivals(shown[0]))
     forms = [{state: active[state][system.draws[0]] for state in states} for system in rivals[1:]]
@@ -72,7 +74,14 @@ def equations(posterior: Posterior) -> Equations:
         for system, form in zip(rivals[1:], forms, strict=True)
     ]
     alternatives = find_alternatives(posterior.problem, rivals, [stands.values, *numbers])
-    return Equations(tuple(written), tuple(parameters), shown, stands, alternatives)
+    measured = {
+        observable.variable: observable.reading.formula(
+            (*posterior.model.dynamics.numbers, *posterior.model.measuring_priors())
+        )
+        for observable in posterior.problem.observables
+        if observable.reading is not None and posterior.model is not None
+    }
+    return Equations(tuple(written), tuple(parameters), shown, stands, alternatives, measured)
 
 
 def _estimates(right: RightSide, active: np.ndarray, posterior: Posterior, best: System | None) -> list[TermEstimate]:

@@ -6,7 +6,7 @@ import keyword
 import re
 import textwrap
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -89,7 +89,8 @@ class Equations:
 
     ``systems`` are the most probable forms of all equations together, where the prior tells which terms act.
     ``representative`` has the numbers that the equations are written with: means, or those of one draw.
-    ``alternatives`` are forms that the data cannot tell from the most probable one.
+    ``alternatives`` are forms that the data cannot tell from the most probable one. ``measured`` says how measured
+    variables that are no states follow from them.
     """
 
     equations: tuple[Equation, ...]
@@ -97,6 +98,7 @@ class Equations:
     systems: tuple[System, ...]
     representative: Representative
     alternatives: Alternatives | None = None
+    measured: dict[str, sympy.Expr] = field(default_factory=dict)
 
     @property
     def caption(self) -> str:
@@ -131,6 +133,8 @@ class Equations:
             lines.append("")
         if self.alternatives is not None:
             lines += [*textwrap.wrap(str(self.alternatives), 100), ""]
+        if self.measured:
+            lines += ["measured is", *(f"  {name} = {formula}" for name, formula in self.measured.items()), ""]
         if self.parameters:
             lines.append("with")
             width = max(len(name) for name, *_ in self.parameters)
@@ -152,6 +156,8 @@ class Equations:
         for state, right in self.expressions().items():
             left = rf"\frac{{d {sympy.latex(sympy.Symbol(state))}}}{{dt}}"
             lines.append(f"{left} &= {sympy.latex(round_numbers(right))}")
+        for name, formula in self.measured.items():
+            lines.append(f"{sympy.latex(sympy.Symbol(name))} &= {sympy.latex(formula)}")
         for name, value, low, high, _ in self.parameters:
             lines.append(f"{sympy.latex(sympy.Symbol(name))} &= {value:.4g} \\; [{low:.4g}, {high:.4g}]")
         body = " \\\\\n".join(lines)

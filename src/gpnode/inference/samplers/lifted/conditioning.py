@@ -51,25 +51,32 @@ class PathSurface:
             return problem.constrain(self.place(width * x))
 
         def residuals(x: Array) -> tuple[Array, Array]:
-            stacked, status = problem.residuals(problem.solve(values_at(x)))
+            values = values_at(x)
+            stacked, status = problem.residuals(problem.solve(values), values)
             return self._whiten(jnp.concatenate(stacked)), status
 
         def evaluate(x: Array, guess: Array | None = None) -> Local:
-            paths, jacobian = problem.solve_with_jacobian(values_at(x), guess)
+            values = values_at(x)
+            paths, jacobian = problem.solve_with_jacobian(values, guess)
             by_x = inputs_by(x)
-            blocks, status = problem.residuals(paths)
-            r, slope = self._whiten(jnp.concatenate(blocks)), self._slope_of(by_x, paths.xs, jacobian)
+            blocks, status = problem.residuals(paths, values)
+            inputs = problem.path_inputs(values)
+            r, slope = self._whiten(jnp.concatenate(blocks)), self._slope_of(by_x, paths.xs, jacobian, inputs)
             return Local(r, slope, paths.xs, jacobian, by_x, status.astype(int))
 
         def inputs_by(x: Array) -> Array:
             return jax.jacfwd(lambda x: problem.path_inputs(values_at(x)))(x)
 
         def steer(x: Array, local: Local, weights: Array) -> Array:
-            _, pull = jax.vjp(self._slope_of, local.inputs_by_x, local.path, local.by_input)
-            onto_inputs, onto_path, onto_jacobian = pull(weights)
+            values = values_at(x)
+            at = local.inputs_by_x, local.path, local.by_input, problem.path_inputs(values)
+            _, pull = jax.vjp(self._slope_of, *at)
+            onto_inputs, onto_path, onto_jacobian, directly = pull(weights)
             _, pull_inputs = jax.vjp(inputs_by, x)
-            by_input = problem.steer(values_at(x), local.path, local.by_input, onto_jacobian)
+            by_input = problem.steer(values, local.path, local.by_input, onto_jacobian)
             by_input += jnp.einsum("rksc,rks->rc", local.by_input, onto_path)
+            if problem.has_readings:
+                by_input += directly
             return pull_inputs(onto_inputs)[0] + jnp.einsum("rc,rcn->n", by_input, local.inputs_by_x)
 
         excess = jax.value_and_grad(lambda x: self._excess(width * x))
@@ -84,9 +91,9 @@ class PathSurface:
             ]
         )
 
-    def _slope_of(self, by_x: Array, xs: Array, jacobian: Array) -> Array:
+    def _slope_of(self, by_x: Array, xs: Array, jacobian: Array, inputs: Array) -> Array:
         problem = self.problem
-        slopes = problem.residual_slopes(xs, jacobian)
+        slopes = problem.residual_slopes(xs, jacobian, inputs)
         by_block = [s @ by_x[b.experiment] for s, b in zip(slopes, problem.measured, strict=True)]
         return self._whiten(jnp.concatenate(by_block))
 
@@ -138,7 +145,8 @@ def _norm(problem: Problem, path_priors: list[Conditional], x: Array) -> Array:
 
 def hyper_given_path(problem: Problem, u: Array) -> Callable[[Array], Array]:
     """The posterior's log density as a function of a whole vector whose path is that of ``u``: no solve needed."""
-    residuals, _ = problem.residuals(problem.solve(problem.constrain(u)))
+    values = problem.constrain(u)
+    residuals, _ = problem.residuals(problem.solve(values), values)
 
     def log_density(at: Array) -> Array:
         return problem.log_prior(at) + jnp.sum(problem.block_densities(problem.constrain(at), residuals))

@@ -1,0 +1,61 @@
+"""Formulas of a problem file: equations of motion, and what is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpnode.errors import ModelError
+from gpnode.formats.formula import Formula, parse, parse_equations
+from gpnode.formats.toml_values import read_prior, texts_of
+from gpnode.model.dynamics import Dynamics, KnownForm, Named
+from gpnode.model.observation.observables import Observable
+
+
+def formulas_of(section: Mapping[str, Any]) -> dict[str, Formula]:
+    """Formulas by the name of what they say."""
+    for name, text in section.items():
+        if not isinstance(text, str):
+            raise ModelError(f'[observables] {name} must be a formula such as "scale*(a + b)"; got {text!r:.80}.')
+    return {str(name): parse(text) for name, text in section.items()}
+
+
+def observable(variable: str, formula: Formula, priors: Mapping[str, Any], dynamics: Dynamics) -> Observable:
+    """A measured variable as its formula says; ``priors`` are of parameters that are in no equation."""
+    own = {name: prior for name, prior in priors.items() if name in formula.names}
+    known = {*dynamics.states, *dynamics.numbers, *own, "t"}
+    for name in sorted(formula.names - known):
+        raise ModelError(
+            f"the observable {variable!r} uses {name!r}, which is neither a state nor in [parameters]; states are "
+            f"{', '.join(dynamics.states)}."
+        )
+
+    def value(t: Any, x: Named, p: Named) -> Any:
+        values = {"t": t, **{n: x[n] for n in x if n in formula.names}}
+        return formula(values | {n: p[n] for n in p if n in formula.names})
+
+    return Observable(value, own)
+
+
+def known_form(lines: Any, parameters: Mapping[str, Any], observed: set[str]) -> KnownForm:
+    """Equations as text; parameters that are ``observed``, in formulas of observables, need not be in them."""
+    formulas = parse_equations(texts_of(lines, "[model] equations"))
+    used = {name for formula in formulas.values() for name in formula.names}
+    parameters = {n: v for n, v in parameters.items() if n in used or n not in observed}
+    priors = {str(n): read_prior(v, f"[parameters] {n}") for n, v in parameters.items()}
+    known = {*formulas, *priors, "t"}
+    for state, formula in formulas.items():
+        for name in sorted(formula.names - known):
+            raise ModelError(f"the equation of {state!r} uses {name!r}; give it a prior or a number in [parameters].")
+    idle = [n for n in priors if not any(n in f.names for f in formulas.values())]
+    if idle:
+        raise ModelError(f"[parameters] has {idle[0]!r}, which no equation uses.")
+    for name in priors:
+        if name in formulas:
+            raise ModelError(f"{name!r} is both a state and a parameter.")
+
+    def slopes(t: Any, x: Named, p: Named) -> dict[str, Any]:
+        values = {"t": t, **{s: x[s] for s in x}, **{n: p[n] for n in p}}
+        return {state: formula(values) for state, formula in formulas.items()}
+
+    return KnownForm(tuple(formulas), slopes, priors)
