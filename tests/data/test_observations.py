@@ -28,7 +28,6 @@ def test_sort_on_request():
 
 BAD = {
     "unsorted": ({"hare": ([1902, 1904, 1903], [1, 2, 3])}, {}, ["'hare'", "1903 follows 1904", "row 3", "sort=True"]),
-    "duplicate time": ({"hare": ([0, 1, 1], [1, 2, 3])}, {}, ["'hare'", "rows 2 and 3", "Average"]),
     "NaN time": ({"hare": ([0, np.nan, 2], [1, 2, 3])}, {}, ["'hare'", "row 2", "time"]),
     "infinite time": ({"hare": ([0, np.inf, 2], [1, 2, 3])}, {}, ["'hare'", "row 2"]),
     "infinite value": ({"hare": ([0, 1, 2], [1, np.inf, 3])}, {}, ["'hare'", "row 2", "infinite"]),

@@ -61,9 +61,10 @@ def data_remarks(data: Observations) -> list[str]:
         name = s.variable if len(data.experiments) == 1 else f"{s.variable} in {s.experiment}"
         if s.times.size < 8:
             remarks.append(f"{name} has only {s.times.size} measurements.")
-        steps = np.diff(s.times)
+        times = np.unique(s.times)
+        steps = np.diff(times)
         for i in np.flatnonzero(steps > 4.0 * np.median(steps)) if steps.size > 2 else ():
-            remarks.append(f"{name} has a gap from {s.times[i]:g} to {s.times[i + 1]:g}.")
+            remarks.append(f"{name} has a gap from {times[i]:g} to {times[i + 1]:g}.")
         std, level = float(np.std(s.values)), float(np.abs(s.values).max())
         if std < 1e-3 * level:
             remarks.append(f"{name} hardly changes: its std is {std:.2g} around {level:.3g}.")

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from gpnode.data.tables import elapsed_times, first_row, numbers_of, refuse_huge, refuse_tiny, require_names, row_labels
-from gpnode.errors import SEE_WHAT_CANNOT, DataError
+from gpnode.errors import DataError
 
 DEFAULT_EXPERIMENT = "0"
 
@@ -75,12 +75,6 @@ def clean_series(variable: str, experiment: str, times: np.ndarray, values: Any,
             f"times of {variable!r} must increase: {times[i + 1]:g} follows {times[i]:g} (row {rows[i + 1]}). "
             "Sort the rows, or pass sort=True."
         )
-    if (steps == 0).any():
-        i = int(np.argmax(steps == 0))
-        raise DataError(
-            f"{variable!r} is measured twice at time {times[i]:g} (rows {rows[i]} and {rows[i + 1]}). "
-            f"Average repeated measurements, or give replicates their own experiment. {SEE_WHAT_CANNOT}"
-        )
     return Series(variable, experiment, times, numbers)
 
 
@@ -97,6 +91,11 @@ def check_variables(series: tuple[Series, ...], named: Iterable[str]) -> None:
             raise DataError(
                 f"{variable!r} has a single observation; at least two are needed. "
                 "Remove it, and give the value as an initial state if it is one."
+            )
+        if all(np.unique(s.times).size == 1 for s in series if s.variable == variable):
+            raise DataError(
+                f"{variable!r} is measured at one time only in each run, and says nothing about motion. Measure it at "
+                "two times at least, or remove it."
             )
         everything = np.concatenate(values)
         if np.all(everything == everything[0]):

@@ -27,7 +27,7 @@ from gpnode.problem.density import Problem
 from gpnode.problem.grid import with_steps
 from gpnode.problem.initial import InitialStates
 from gpnode.problem.observables import Measurements, Observable, Reading
-from gpnode.problem.smoothing import FEWEST_SMOOTHED, characteristic_time, smooth, smoothed_level
+from gpnode.problem.smoothing import can_be_smoothed, characteristic_time, smooth, smoothed_level
 from gpnode.solvers import fastest_solver
 
 
@@ -159,9 +159,7 @@ def _size(initial: Any) -> float:
 
 def _time_unit(data: Observations) -> float:
     """Median characteristic time of the series that are long enough to be smoothed."""
-    times = [
-        characteristic_time(s.times, smooth(s.times, s.values)) for s in data.series if s.times.size >= FEWEST_SMOOTHED
-    ]
+    times = [characteristic_time(s.times, smooth(s.times, s.values)) for s in data.series if can_be_smoothed(s.times)]
     sound = [t for t in times if np.isfinite(t) and t > 0]
     spans = [s.times[-1] - data.start[s.experiment] for s in data.series]
     return float(np.clip(np.median(sound), max(spans) / 1000.0, max(spans))) if sound else max(spans) / 10.0
@@ -175,7 +173,7 @@ def _observable(model: Model, data: Observations, variable: str, scaling: Scalin
     if kernel is not None:
         series = data.of(variable)
         y = [np.asarray(transform.forward(jnp.asarray(s.values) / scale)) for s in series]
-        gaps = np.concatenate([np.diff(s.times) for s in series]) / float(scaling.record_length)
+        gaps = np.concatenate([np.diff(np.unique(s.times)) for s in series]) / float(scaling.record_length)
         gap = float(np.median(gaps)) if gaps.size else 1.0
         kernel = _as_arrays(kernel.completed(priors_for(max(float(np.concatenate(y).std()), _LEAST_SPREAD), gap)))
     return Observable(

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.linalg
 import scipy.optimize
 
-FEWEST_SMOOTHED = 4  # measurements in a series
+_FEWEST = 4  # times of measurement in a series
 _SCATTERED = 0.5  # standard deviation of the noise of a logarithm that no longer tells a size
 _MOST_POINTS = 300  # beyond this, neighbouring points are averaged first
 
@@ -48,13 +48,18 @@ class Smooth:
         return self.signal_std**2 * np.exp(-0.5 * (lag / self.length_scale) ** 2)
 
 
+def can_be_smoothed(times: np.ndarray) -> bool:
+    """Whether there are enough different times (n,) for :func:`smooth`."""
+    return np.unique(times).size >= _FEWEST
+
+
 def smooth(times: np.ndarray, values: np.ndarray) -> Smooth:
     """Fit length scale, signal and noise by marginal likelihood, from several starts."""
     times, values = _thin(np.asarray(times, dtype=float), np.asarray(values, dtype=float))
     mean, std = float(values.mean()), float(values.std()) or 1.0
     z = (values - mean) / std
     span = times[-1] - times[0]
-    shortest = max(float(np.median(np.diff(times))), span / 1000.0)
+    shortest = max(float(np.median(np.diff(np.unique(times)))), span / 1000.0)
     bounds = [(np.log(shortest), np.log(4.0 * span)), (np.log(0.1), np.log(10.0)), (np.log(1e-3), np.log(2.0))]
 
     def negative_evidence(log_hyper: np.ndarray) -> float:
@@ -77,7 +82,7 @@ def smoothed_level(times: np.ndarray, values: np.ndarray) -> np.ndarray:
     scatters too much to tell a size: a series that falls to a thousandth is known there as well, relative to its size,
     as where it is large.
     """
-    if times.size < FEWEST_SMOOTHED:
+    if not can_be_smoothed(times):
         return np.full(times.size, np.sqrt(np.mean(np.square(values))))
     if (values > 0).all() or (values < 0).all():
         size = np.abs(values)

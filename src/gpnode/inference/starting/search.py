@@ -30,7 +30,7 @@ from gpnode.inference.starting.targets import (
 )
 from gpnode.problem.density import Problem
 from gpnode.problem.evaluation import log_density
-from gpnode.problem.smoothing import FEWEST_SMOOTHED, smooth
+from gpnode.problem.smoothing import can_be_smoothed, smooth
 from gpnode.solvers import Status
 
 _SHRINKS = (1.0, 0.8, 0.5, 0.2)  # towards the prior's centre, until the path can be solved at all
@@ -67,7 +67,7 @@ def find_candidates(problem: Problem, key: Array, settings: Search, say: Callabl
     """Climb the ladder: slopes, then paths, from several starts; the best candidates first."""
     say("smoothing")
     smooths = [
-        smooth(np.asarray(m.gp_times), np.asarray(m.y)) if m.y.size >= FEWEST_SMOOTHED else None
+        smooth(np.asarray(m.gp_times), np.asarray(m.y)) if can_be_smoothed(np.asarray(m.gp_times)) else None
         for m in problem.measured
     ]
     noise_std = noise_levels(problem, smooths)

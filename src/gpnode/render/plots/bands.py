@@ -74,9 +74,10 @@ def _gaps(data: Observations, state: str, experiment: str) -> list[tuple[float, 
     """Times between measurements that lie much further apart than usual."""
     for s in data.of(state) if state in data.variables else ():
         if s.experiment == experiment and s.times.size > 3:
-            steps = np.diff(s.times)
-            wide = np.flatnonzero(steps > 4.0 * np.median(steps))
-            return [(float(s.times[i]), float(s.times[i + 1])) for i in wide]
+            times = np.unique(s.times)
+            steps = np.diff(times)
+            wide = np.flatnonzero(steps > 4.0 * np.median(steps)) if steps.size else ()
+            return [(float(times[i]), float(times[i + 1])) for i in wide]
     return []
 
 
