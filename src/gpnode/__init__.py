@@ -46,6 +46,7 @@ if TYPE_CHECKING:  # the same names as below, for tools that read code without r
     from .model.dynamics import Dictionary, KnownForm, Sum, fourier, polynomial, term
     from .model.model import Around, Model
     from .model.observation import kernels
+    from .model.observation.families import NegativeBinomialNoise, PoissonNoise, StudentNoise
     from .model.observation.noise import CombinedNoise, Noise
     from .model.observation.observables import Observable
     from .model.observation.transforms import Identity, Log
@@ -99,6 +100,7 @@ _PUBLIC = {
     "model.paper": ("paper_priors",),
     "model.observation": ("kernels",),
     "model.observation.observables": ("Observable",),
+    "model.observation.families": ("NegativeBinomialNoise", "PoissonNoise", "StudentNoise"),
     "model.observation.noise": ("CombinedNoise", "Noise"),
     "model.observation.transforms": ("Identity", "Log"),
     "model.priors": (
@@ -156,16 +158,19 @@ __all__ = [
     "ModelError",
     "Native",
     "NativeStiff",
+    "NegativeBinomialNoise",
     "Noise",
     "Normal",
     "Observable",
     "Observations",
+    "PoissonNoise",
     "Posterior",
     "PosteriorError",
     "SpikeAndSlab",
     "StartError",
     "Stiff",
     "StorageError",
+    "StudentNoise",
     "Sum",
     "TruncatedNormal",
     "Uniform",

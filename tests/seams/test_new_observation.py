@@ -11,7 +11,8 @@ import pytest
 import gpnode as gn
 from gpnode.formats.problem_toml import read_problem, write_problem
 from gpnode.model.observation.kernels import KERNELS, Stationary
-from gpnode.model.observation.noise import NOISES, NoiseModel
+from gpnode.model.observation.noise import NoiseModel
+from gpnode.model.observation.registry import NOISES
 
 
 @KERNELS.add

@@ -69,3 +69,16 @@ def test_a_small_dictionary_is_calibrated(tmp_path):
         *small_dictionary(), fits=300, method=gn.Lifted(), seed=1, progress=False, checkpoint=tmp_path
     )
     assert result.calibrated, str(result)
+
+
+@pytest.mark.slow
+def test_counts_are_calibrated(tmp_path):
+    """300 fits of counts that scatter more than Poisson's, with the sampler that fit chooses for them."""
+    form = gn.KnownForm(["x"], lambda t, x, p: {"x": p.growth * x.x}, {"growth": gn.Normal(0.3, 0.2)})
+    model = gn.Model(
+        form, initial={"x": gn.LogNormal(2.5, 0.3)}, noise=gn.NegativeBinomialNoise(gn.LogNormal(-2.0, 0.5))
+    )
+    t = np.linspace(0.0, 4.0, 12)
+    data = gn.Observations({"x": (t, np.round(12.0 * np.exp(0.3 * t)))})
+    result = gn.calibrate(model, data, fits=300, seed=2, progress=False, checkpoint=tmp_path)
+    assert result.calibrated, str(result)

@@ -190,7 +190,7 @@ def _fit(options: argparse.Namespace) -> int:
     for note in problem.data.notes:
         print(f"note: {note}", file=sys.stderr)
     seed = problem.seed if options.seed is None else options.seed
-    method = problem.method or default_method(problem.data)
+    method = problem.method or default_method(problem.model, problem.data)
     folder: Path = options.output
     checkpoint = folder / CHECKPOINT
     if options.anew:

@@ -156,9 +156,7 @@ def _draw_one(problem: Problem, key: Array, new_times: Array) -> _Drawn:
             times = jnp.concatenate([block.gp_times, problem.scaling.gp_time(new_times)[: later.size]])
             process = _draw_process(signal_key, observable.signal_cov(values, times, times))
         signal = transform.forward(at_data) + process[: at_data.size]
-        noise_std = jnp.sqrt(observable.noise_var(values, jnp.abs(signal)))
-        noisy = signal + noise_std * jax.random.normal(noise_key, at_data.shape)
-        measured.append(transform.backward(noisy) * scale[place])
+        measured.append(transform.backward(observable.add_noise(values, signal, noise_key)) * scale[place])
         if block.experiment == 0:
             moved = transform.backward(transform.forward(later) + process[at_data.size :])
             states = states.at[:, place].set(jnp.where(transform.inside(later), moved, jnp.nan))

@@ -25,7 +25,7 @@ def expected_seconds(
 
     Nobody knows beforehand how many draws it will take until chains agree; half as long, or twice, is usual.
     """
-    method = method or default_method(data)
+    method = method or default_method(model, data)
     if not isinstance(method, Sampler):
         return _seconds_of(lambda: run_fit(model, data, method, seed, Display(False), None, None))
     say("making a few steps, to see how long a fit takes")

@@ -153,7 +153,7 @@ class _Quiet(Display):
 
 def _run(sendable: Sendable[tuple[FitTask, Callable[[Posterior, Any], Any] | None]], halt: _Halt) -> Sendable[Any]:
     task, then = sendable.content
-    method = task.method or default_method(task.data)
+    method = task.method or default_method(task.model, task.data)
     with computing(), _Quiet(halt) as display:
         posterior = run_fit(
             task.model, task.data, method, task.seed, display, Serial(), task.checkpoint, read_budget(task.budget)

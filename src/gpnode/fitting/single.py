@@ -13,7 +13,7 @@ from jax import Array
 
 from gpnode._config import computing
 from gpnode.data.observations import Observations
-from gpnode.errors import CheckpointError
+from gpnode.errors import CheckpointError, ModelError
 from gpnode.fitting.assembly import assemble
 from gpnode.inference.running import interrupts
 from gpnode.inference.running.budget import Budget, OutOfTime, read_budget
@@ -54,8 +54,8 @@ def fit(
     model, data
         What is known, and what was measured.
     method
-        ``Lifted()`` samples the posterior on the surface the data pin down, and is the default for up
-        to 1000 measurements in a series; ``NUTS()`` is the usual sampler, and the default beyond;
+        ``Lifted()`` samples the posterior on the surface the data pin down, and is the default for normal noise and up
+        to 1000 measurements in a series; ``NUTS()`` is the usual sampler, and the default for all else;
         ``Laplace()`` approximates quickly.
     seed
         Same seed, same numbers.
@@ -88,7 +88,7 @@ def fit(
     _refuse_swapped(model, data)
     seconds = read_budget(budget)
     with Display(progress) as display:
-        return run_fit(model, data, method or default_method(data), seed, display, executor, checkpoint, seconds)
+        return run_fit(model, data, method or default_method(model, data), seed, display, executor, checkpoint, seconds)
 
 
 def _refuse_swapped(model: object, data: object) -> None:
@@ -114,6 +114,7 @@ def run_fit(
     budget: float | None = None,
 ) -> Posterior:
     """As :func:`fit`, on a display that is already there, with a ``budget`` in seconds."""
+    _refuse_noise(model, data, method)
     begun, allowed = time.perf_counter(), Budget(budget)
     with interrupts.noted(), ExitStack() as stack:
         kept: Checkpoint | None = None
@@ -134,9 +135,19 @@ def run_fit(
         return assemble(model, data, method, seed, start, sampled, time.perf_counter() - begun)
 
 
-def default_method(data: Observations) -> Sampler:
-    """The lifted sampler, unless a block of data is too long for the dense whitening it needs."""
-    return Lifted() if max(s.times.size for s in data.series) <= _LONGEST_LIFTED else NUTS()
+def _refuse_noise(model: Model, data: Observations, method: Method) -> None:
+    other = [v for v in data.variables if not model.noise_of(v).is_normal] if method.needs_normal_noise else []
+    if other:
+        raise ModelError(
+            f"{other[0]!r} has noise that is not normal, which {type(method).__name__} cannot sample. Leave the method "
+            "open, or use NUTS()."
+        )
+
+
+def default_method(model: Model, data: Observations) -> Sampler:
+    """The lifted sampler, unless noise is not normal, or a block too long for the dense whitening it needs."""
+    normal = all(model.noise_of(variable).is_normal for variable in data.variables)
+    return Lifted() if normal and max(s.times.size for s in data.series) <= _LONGEST_LIFTED else NUTS()
 
 
 def open_checkpoint(folder: str | Path, model: Model, data: Observations) -> Posterior:

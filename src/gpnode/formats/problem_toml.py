@@ -34,7 +34,8 @@ from gpnode.inference.samplers.registry import METHODS
 from gpnode.model.dynamics import Dictionary, Dynamics, Named, Sum, polynomial, term
 from gpnode.model.model import Around, Model
 from gpnode.model.observation.kernels import KERNELS
-from gpnode.model.observation.noise import NOISES, Noise, NoiseModel
+from gpnode.model.observation.noise import Noise, NoiseModel
+from gpnode.model.observation.registry import NOISES
 from gpnode.model.observation.transforms import TRANSFORMS, Identity
 from gpnode.model.paper import paper_priors
 from gpnode.model.priors.sparsity import COEFFICIENT_PRIORS, CoefficientPrior

@@ -51,7 +51,8 @@ class Model:
         ``{variable: kernel}``. ``None`` leaves independent noise. Variables not named keep the default.
     noise
         Measurement noise, for all observed variables or ``{variable: noise}``. By default additive and proportional
-        at once (:class:`CombinedNoise`), and :class:`Noise` on the log scale.
+        at once (:class:`CombinedNoise`), and :class:`Noise` on the log scale. :class:`StudentNoise` has outliers,
+        :class:`PoissonNoise` and :class:`NegativeBinomialNoise` are for counts; these have no process on top.
     transform
         Scale on which measurements scatter: ``Identity()``, ``Log()``, or ``{variable: ...}``.
     observables
@@ -138,13 +139,17 @@ class Model:
         return priors
 
     def kernel_of(self, variable: str) -> Kernel | None:
+        if not self.noise_of(variable).is_normal:
+            if isinstance(self.kernel, Mapping) and self.kernel.get(variable) is not None:
+                raise ModelError(f"{variable!r} has noise that is not normal, which no process can be added to.")
+            return None
         return _pick(self.kernel, variable, SquaredExponential())
 
     def noise_of(self, variable: str) -> NoiseModel:
         noise = _pick(self.noise, variable, None)
         if noise is None:
             return CombinedNoise() if self.transform_of(variable).keeps_units else Noise()
-        if noise.follows_level and not self.transform_of(variable).keeps_units:
+        if (noise.follows_level or not noise.is_normal) and not self.transform_of(variable).keeps_units:
             raise ModelError(
                 f"{variable!r} is measured on a scale on which all noise is proportional; give Noise(std=...) for it."
             )

@@ -19,6 +19,7 @@ from gpnode.data.scaling import Scaling
 from gpnode.data.series import Series
 from gpnode.errors import DataError, ModelError
 from gpnode.model.model import Around, Model
+from gpnode.model.observation.families import Family
 from gpnode.model.observation.kernels import priors_for
 from gpnode.model.priors.distributions import centre_and_width, say_how_to_write
 from gpnode.model.priors.ordering import sort_numbers
@@ -119,6 +120,13 @@ def _check_names(model: Model, data: Observations) -> None:
                 f"Give one: initial={{{state!r}: 1.0}}, or a prior such as LogNormal(0.0, 1.0)."
             )
     for series in data.series:
+        noise = model.noise_of(series.variable)
+        if isinstance(noise, Family) and noise.refused(series.values).any():
+            i = int(np.argmax(noise.refused(series.values)))
+            raise DataError(
+                f"{series.variable!r} is {series.values[i]:g} at time {series.times[i]:g}, which is no count: "
+                f"{type(noise).__name__} is for whole numbers from zero up. Give the counts themselves, or other noise."
+            )
         transform = model.transform_of(series.variable)
         outside = ~np.asarray(transform.inside(jnp.asarray(series.values)))
         if outside.any():

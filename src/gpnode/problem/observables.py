@@ -6,7 +6,7 @@ independent given the parameters, so no larger matrix is ever built.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -14,16 +14,20 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from jax import Array
+from jax.scipy.special import ndtri
 from tinygp import GaussianProcess
 
 from gpnode.data.scaling import Scaling
 from gpnode.model.dynamics.base import Named, SharedFunction
+from gpnode.model.observation.families import Family
 from gpnode.model.observation.kernels import Kernel
 from gpnode.model.observation.noise import NoiseModel
 from gpnode.model.observation.transforms import Transform
 from gpnode.model.priors.parameters import Values
 from gpnode.problem.covariance import DENSE_LIMIT, RELATIVE_JITTER, Lags, gaussian_log_density
 from gpnode.problem.factorisation import factorise
+
+_TAIL = 1e-15  # of a prediction: beyond, all places are equally far out
 
 
 class Reading(eqx.Module):
@@ -64,6 +68,15 @@ class Reading(eqx.Module):
             return write_formulas(value, [*symbols, *map(number, self.fixed.values())])[0]
         except Unsupported:
             return sympy.Symbol("h")
+
+
+class LeftOut(NamedTuple):
+    """Of measurements (n,), each against its prediction from the others: its place there as a standard normal value,
+    the log density of the prediction, and what the process leaves to noise."""
+
+    places: Array
+    log_densities: Array
+    noise: Array
 
 
 class Observable(eqx.Module):
@@ -125,6 +138,8 @@ class Observable(eqx.Module):
 
     def log_density(self, values: Values, block: Measurements, residual: Array) -> Array:
         """Log density of the block's residuals (n,)."""
+        if isinstance(self.noise, Family):
+            return jnp.sum(self._family_densities(self.noise, values, block, residual))
         if self.kernel is None:
             return jnp.sum(dist.Normal(0.0, jnp.sqrt(self.noise_var(values, block.level))).log_prob(residual))
         diagonal = self._diagonal(values, block)
@@ -134,6 +149,23 @@ class Observable(eqx.Module):
         scalable = self.kernel.quasiseparable(values, self.prefix)
         # Measurement times are sorted when the data are read; to check again here would stop the compiled code.
         return GaussianProcess(scalable, block.gp_times, diag=diagonal, assume_sorted=True).log_probability(residual)
+
+    def _family_densities(self, noise: Family, values: Values, block: Measurements, residual: Array) -> Array:
+        """Log densities (n,) in scaled units."""
+        measured, predicted = self._in_user_units(noise, block, residual)
+        return noise.log_density(values, self.variable, self.unit, predicted, measured) + jnp.log(self.unit)
+
+    def _in_user_units(self, noise: Family, block: Measurements, residual: Array) -> tuple[Array, Array]:
+        """What was measured (n,), and what was predicted (n,)."""
+        measured = block.y * self.unit
+        return jnp.round(measured) if noise.is_count else measured, (block.y - residual) * self.unit
+
+    def add_noise(self, values: Values, signal: Array, key: Array) -> Array:
+        """Measurements (n,) of this ``signal`` (n,), on its scale."""
+        if isinstance(self.noise, Family):
+            density = self.noise.distribution(values, self.variable, self.unit, signal * self.unit)
+            return density.sample(key) / self.unit
+        return signal + jnp.sqrt(self.noise_var(values, jnp.abs(signal))) * jax.random.normal(key, signal.shape)
 
     def lags(self, times: Array) -> Lags | None:
         """Lags between Gaussian-process times (n,); None where they are not needed."""
@@ -147,13 +179,23 @@ class Observable(eqx.Module):
             return 1.0 / jnp.sqrt(self.noise_var(values, block.level))
         return factorise(self.noisy_cov(values, block)).whitener
 
-    def left_out(self, values: Values, block: Measurements, residual: Array) -> tuple[Array, Array]:
-        """Each residual (n,) minus its prediction from all others of the block, and the precision (n,) of that."""
+    def left_out(self, values: Values, block: Measurements, residual: Array) -> LeftOut:
+        """Each measurement against its prediction from all others of the block."""
+        if isinstance(self.noise, Family):
+            measured, predicted = self._in_user_units(self.noise, block, residual)
+            below = self.noise.below(values, self.variable, self.unit, predicted, measured)
+            densities = self._family_densities(self.noise, values, block, residual)
+            return LeftOut(ndtri(jnp.clip(below, _TAIL, 1.0 - _TAIL)), densities, residual)
         if self.kernel is None:
-            return residual, 1.0 / self.noise_var(values, block.level)
-        inverse = factorise(self.noisy_cov(values, block)).inverse
-        precision = jnp.diag(inverse)
-        return (inverse @ residual) / precision, precision
+            precision, surprise, noise = 1.0 / self.noise_var(values, block.level), residual, residual
+        else:
+            inverse = factorise(self.noisy_cov(values, block)).inverse
+            precision = jnp.diag(inverse)
+            surprise = (inverse @ residual) / precision
+            # What the process leaves: the residual minus the covariance applied to the weights of its prediction.
+            noise = residual - self.signal_cov(values, block.gp_times, block.gp_times) @ (surprise * precision)
+        densities = 0.5 * (jnp.log(precision / (2.0 * jnp.pi)) - precision * surprise**2)
+        return LeftOut(surprise * jnp.sqrt(precision), densities, noise)
 
     def report_names(self) -> tuple[str, ...]:
         """Names of the reported hyperparameters."""

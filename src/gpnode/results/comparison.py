@@ -46,8 +46,7 @@ def _pointwise(problem: Problem, draws: Array) -> Array:
         residuals, _ = problem.residuals(problem.solve(values), values)
         by_block = []
         for block, residual in zip(problem.measured, residuals, strict=True):
-            surprise, precision = problem.observables[block.observable].left_out(values, block, residual)
-            by_block.append(0.5 * (jnp.log(precision / (2.0 * jnp.pi)) - precision * surprise**2))
+            by_block.append(problem.observables[block.observable].left_out(values, block, residual).log_densities)
         return jnp.concatenate(by_block)
 
     return jax.lax.map(one, draws)

@@ -322,9 +322,7 @@ def _with_process(
         mean = mean + shift
         drawn = mean + _draw_normal(process_key, cov, size)
     if noise:
-        drawn = drawn + jnp.sqrt(observable.noise_var(values, jnp.abs(drawn))) * jax.random.normal(
-            noise_key, mean.shape
-        )
+        drawn = observable.add_noise(values, drawn, noise_key)
     return transform.backward(drawn), transform.backward(mean)
 
 

@@ -45,6 +45,8 @@ class Method(ABC):
     """How problem files call it."""
     is_sample: ClassVar[bool] = True
     """True for Markov chains, False for an approximation."""
+    needs_normal_noise: ClassVar[bool] = False
+    """True if it cannot do without."""
     alternative: ClassVar[str] = ""
     """What else to try where it cannot follow the posterior, as the beginning of a list."""
     draws: Any

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpyro.distributions as dist
 from jax import Array
 
-from gpnode._registry import Registry
 from gpnode.errors import ModelError
 from gpnode.model.priors.distributions import describe_hyper, exponential, lowest
 from gpnode.model.priors.parameters import Values
@@ -20,11 +19,12 @@ NOISE_SIZE = 0.1
 
 
 class NoiseModel(eqx.Module):
-    """Independent normal noise whose variance depends on hyperparameters of its own.
+    """Independent noise whose variance depends on hyperparameters of its own: normal, or else a ``Family``.
 
     Kinds that are registered have a ``name``. Hyperparameters go by full names that begin with ``prefix``.
     """
 
+    is_normal: ClassVar[bool] = True
     follows_level: ClassVar[bool] = False
     """Whether it grows with what is measured, which is sensible in the user's units alone."""
 
@@ -166,6 +166,3 @@ class CombinedNoise(NoiseModel):
     def guesses(self, prefix: str, noise_std: float, unit: float) -> dict[str, float]:
         # Half of the noise each, where values are of the order of one.
         return {f"{prefix}.noise_additive": 0.5 * noise_std, f"{prefix}.noise_proportional": noise_std}
-
-
-NOISES: Registry[NoiseModel] = Registry("noise", Noise, CombinedNoise)

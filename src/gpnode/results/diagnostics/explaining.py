@@ -127,13 +127,10 @@ def _compare(problem: Problem, draws: Array) -> Any:
         for block, residual in zip(problem.measured, residuals, strict=True):
             observable = problem.observables[block.observable]
             noise_var = observable.noise_var(values, block.level)
-            surprise, precision = observable.left_out(values, block, residual)
-            # What the process leaves: the residual minus the covariance applied to the weights of its prediction.
-            left = residual - observable.signal_cov(values, block.gp_times, block.gp_times) @ (surprise * precision)
+            places, log_densities, left = observable.left_out(values, block, residual)
             centred = block.y - jnp.mean(block.y)
             sums = jnp.stack([centred @ centred, residual @ residual, left @ left])
-            scaled = surprise * jnp.sqrt(precision)
-            found.append((sums, residual, noise_var, scaled, 0.5 * (jnp.log(precision) - scaled**2)))
+            found.append((sums, residual, noise_var, places, log_densities))
         return found
 
     return jax.lax.map(one, draws)

@@ -71,6 +71,7 @@ class Lifted(Sampler):
     """
 
     name: ClassVar[str] = "lifted"
+    needs_normal_noise: ClassVar[bool] = True
 
     moves: Moves = field(default_factory=Moves)
     landing: Landing = field(default_factory=Landing)
