@@ -156,7 +156,7 @@ REFUSED = {
     "an underscore in a number": (rows(columns=(TIMES, replaced(X, 3, "1_000"), Y)), {}, "row 4 is '1_000'"),
     "an unusual decimal mark": (rows(), {"decimal": "'"}, "a point or a comma"),
     "a word for a separator": (rows(), {"separator": "dots"}, "'dots' cannot stand between columns"),
-    "a detection limit": (rows(columns=(TIMES, replaced(X, 0, "<0.5"), Y)), {}, "'<0.5': a limit, not a value"),
+    "a limit without a number": (rows(columns=(TIMES, replaced(X, 0, "<low"), Y)), {}, "row 1 is '<low', which is not a number"),
     "a word among numbers": (rows(columns=(TIMES, replaced(X, 3, "eight"), Y)), {}, "row 4 is 'eight', which is not a number"),
     "a letter O for a zero": (rows(columns=(TIMES, replaced(X, 3, "8.O"), Y)), {}, "row 4 is '8.O'"),
     "no header": (rows().split("\n", 1)[1], {}, "numbers alone"),
@@ -213,6 +213,22 @@ def test_tables_that_are_refused_with_the_cause(tmp_path, name):
 
 def test_there_are_sixty_kinds_of_files():
     assert len(RIGHT) + len(MISSING) + len(REFUSED) >= 60
+
+
+@pytest.mark.parametrize(
+    ("cell", "side", "value"), [("<0.5", -1, 0.5), ("< 0.5", -1, 0.5), (">100", 1, 100.0), ("≤0.25", -1, 0.25)]
+)
+def test_limits_are_read_as_limits(tmp_path, cell, side, value):
+    data = read(tmp_path, rows(columns=(TIMES, replaced(X, [2], cell), Y)))
+    series = data.of("x")[0]
+    assert series.limits.tolist() == [0, 0, side, 0, 0, 0, 0, 0]
+    assert series.values[2] == value
+    assert any("1 of 'x' are limits" in note for note in data.notes)
+
+
+def test_limits_with_decimal_commas(tmp_path):
+    data = read(tmp_path, rows(";", ",").replace("1,2500", "<0,5"))
+    assert data.of("x")[0].cells[0] == "<0.5"
 
 
 def test_what_was_guessed_is_said(tmp_path):

@@ -82,3 +82,15 @@ def test_counts_are_calibrated(tmp_path):
     data = gn.Observations({"x": (t, np.round(12.0 * np.exp(0.3 * t)))})
     result = gn.calibrate(model, data, fits=300, seed=2, progress=False, checkpoint=tmp_path)
     assert result.calibrated, str(result)
+
+
+@pytest.mark.slow
+def test_limits_are_calibrated(tmp_path):
+    """300 fits of a decay of which a third lies below what can be detected; taken as values they would not be."""
+    form = gn.KnownForm(["x"], lambda t, x, p: {"x": -p.rate * x.x}, {"rate": gn.LogNormal(-0.5, 0.3)})
+    model = gn.Model(form, initial={"x": gn.Normal(4.0, 0.3)}, noise=gn.Noise(std=gn.LogNormal(-3.0, 0.3)))
+    t = np.linspace(0.0, 4.0, 15)
+    cells = [v if v > 0.8 else "<0.8" for v in 4.0 * np.exp(-0.6 * t)]
+    data = gn.Observations({"x": (t, np.array(cells, dtype=object))})
+    result = gn.calibrate(model, data, fits=300, seed=3, progress=False, checkpoint=tmp_path)
+    assert result.calibrated, str(result)

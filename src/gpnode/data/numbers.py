@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from gpnode.errors import SEE_WHAT_CANNOT, DataError
+from gpnode.errors import DataError
 
 MISSING = frozenset(
     [
@@ -42,7 +42,7 @@ _WITH_COMMA = re.compile(rf"[+-]?(?:\d+,\d*|,\d+){_EXPONENT}")
 _COMMA_GROUPS, _POINT_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+"), re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+")
 _COMMA_GROUPS_AND_POINT = re.compile(rf"{_COMMA_GROUPS.pattern}\.\d*{_EXPONENT}")
 _POINT_GROUPS_AND_COMMA = re.compile(rf"{_POINT_GROUPS.pattern},\d*{_EXPONENT}")
-_LIMIT = re.compile(r"\s*[<>≤≥]\s*[\d.,]+\s*")
+_LIMIT = re.compile(r"([<>≤≥])\s*=?\s*(\S+)")
 _CLOCK = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?")
 _DATE_FORMS = ("%d.%m.%Y", "%d.%m.%y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%d %B %Y")
 _MORE_DATE_FORMS = ("%b %d, %Y", "%B %d, %Y", "%d-%b-%Y", "%d-%b-%y", "%Y/%m/%d", "%Y.%m.%d", "%Y%m%d")
@@ -56,9 +56,16 @@ class NumberStyle:
     decimal: str = "."
 
     def value(self, cell: str) -> float | str | None:
-        """The number in a cell, None if nothing was measured, or the cell itself if it is no number in this style."""
+        """The number in a cell, None if nothing was measured, or the cell itself if it is no number in this style.
+
+        Limits such as "< 0,5" are texts as Python writes them, "<0.5".
+        """
         if cell.lower() in MISSING:
             return None
+        limit = _LIMIT.fullmatch(cell)
+        if limit is not None:
+            number = self.value(limit[2])
+            return f"{limit[1]}{number!r}" if isinstance(number, float) else cell
         groups, between = (_COMMA_GROUPS, ",") if self.decimal == "." else (_POINT_GROUPS, ".")
         whole, mark, decimals = _joined(cell).partition(self.decimal)
         if groups.fullmatch(whole):
@@ -116,20 +123,16 @@ def is_number(text: str) -> bool:
     return _PLAIN.fullmatch(text) is not None
 
 
-def refuse_limits(column: str, cells: Sequence[str]) -> None:
-    """Refuse detection limits: they are no values."""
-    for i, cell in enumerate(cells):
-        if _LIMIT.fullmatch(cell):
-            raise DataError(
-                f"value of {column!r} in row {i + 1} is {cell!r}: a limit, not a value. Measurements below or above a "
-                f"limit cannot be used yet; leave such cells empty if they are few. {SEE_WHAT_CANNOT}"
-            )
+def is_limit(value: float | str | None) -> bool:
+    """Whether what :meth:`NumberStyle.value` gave is a limit."""
+    found = _LIMIT.fullmatch(value) if isinstance(value, str) else None
+    return found is not None and is_number(found[2])
 
 
 def refuse_words(column: str, values: Sequence[float | str | None], what: str) -> None:
     """Refuse a cell of a column of numbers that is none in the style of the table."""
     for i, value in enumerate(values):
-        if isinstance(value, str):
+        if isinstance(value, str) and not is_limit(value):
             raise DataError(
                 f"{what} of {column!r} in row {i + 1} is {value!r}, which is not a number. Correct it, or leave the "
                 "cell empty if it is missing."

@@ -34,7 +34,8 @@ class Observations:
     Parameters
     ----------
     measurements
-        ``{variable: (times, values)}``. Missing values may be left out or given as NaN.
+        ``{variable: (times, values)}``. Missing values may be left out or given as NaN; a value below or above a limit
+        is a text such as ``"<0.5"``.
         For several experiments use :meth:`from_long`, :meth:`from_wide` or :meth:`from_experiments`.
     start
         Time of the initial state; by default the earliest measurement of each experiment.
@@ -232,6 +233,11 @@ class Observations:
         """All values of one variable, over experiments."""
         return np.concatenate([s.values for s in self.of(variable)])
 
+    @property
+    def has_limits(self) -> bool:
+        """Whether some values are known to lie below or above a limit alone."""
+        return any(s.limits.any() for s in self.series)
+
     def with_time_unit(self, time_unit: str | None) -> Observations:
         """The same measurements with another label for the unit of time."""
         new = Observations.__new__(Observations)
@@ -241,10 +247,10 @@ class Observations:
         return new
 
     def to_long(self) -> pd.DataFrame:
-        """One row per measurement: experiment, variable, time, value."""
+        """One row per measurement: experiment, variable, time, value; limits are texts such as "<0.5"."""
         return pd.concat(
             [
-                pd.DataFrame({"experiment": s.experiment, "variable": s.variable, "time": s.times, "value": s.values})
+                pd.DataFrame({"experiment": s.experiment, "variable": s.variable, "time": s.times, "value": s.cells})
                 for s in self.series
             ],
             ignore_index=True,
@@ -255,8 +261,9 @@ class Observations:
         lines = [self.headline]
         for s in self.series:
             where = "" if len(self.experiments) == 1 else f" [{s.experiment}]"
+            size = f"{s.times.size} values" + (f" ({np.count_nonzero(s.limits)} limits)" if s.limits.any() else "")
             lines.append(
-                f"  {s.variable}{where}: {s.times.size} values in [{s.values.min():.4g}, {s.values.max():.4g}], "
+                f"  {s.variable}{where}: {size} in [{s.values.min():.4g}, {s.values.max():.4g}], "
                 f"time {s.times[0]:.4g} to {s.times[-1]:.4g}{unit}"
             )
         return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from gpnode.data.cells import read_grid
-from gpnode.data.numbers import MISSING, NumberStyle, clock_hours, dates_of, find_style, refuse_limits, refuse_words
+from gpnode.data.numbers import MISSING, NumberStyle, clock_hours, dates_of, find_style, is_limit, refuse_words
 from gpnode.data.recognising import TableFile, join_replicates, recognise_long
 from gpnode.errors import DataError
 
@@ -102,24 +102,24 @@ def _columns(
     for name, column in cells.items():
         values = [style.value(cell) for cell in column]
         filled = [value for value in values if value is not None]
-        numbers = sum(isinstance(value, float) for value in filled)
+        limits = sum(map(is_limit, filled))
+        numbers = limits + sum(isinstance(value, float) for value in filled)
         wanted = name in asked_for
         if name in words:
             columns[name] = _words(column)
         elif not filled and not wanted:
             notes.append(f"column {name!r} is empty and left out")
         elif numbers < 0.5 * len(filled) and not wanted:
-            refuse_limits(name, column if numbers else [])
             texts.append(name)
             columns[name] = _words(column)
         elif all_wanted and _numbers_rows(name, values):
             notes.append(f"column {name!r} numbers the rows and is left out")
         else:
-            refuse_limits(name, column)
             refuse_words(name, values, "value")
             missing = sum(cell.lower() in MISSING and cell != "" for cell in column)
             notes += [f"{missing} of {name!r} not measured"] if missing else []
-            columns[name] = pd.Series(values, dtype=float)
+            notes += [f"{limits} of {name!r} are limits: known to lie below or above"] if limits else []
+            columns[name] = pd.Series(values, dtype=object if limits else float)
     return columns, texts, notes
 
 

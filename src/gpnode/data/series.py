@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gpnode.data.tables import elapsed_times, first_row, numbers_of, refuse_huge, refuse_tiny, require_names, row_labels
+from gpnode.data.tables import (
+    elapsed_times,
+    first_row,
+    limits_of,
+    numbers_of,
+    refuse_huge,
+    refuse_tiny,
+    require_names,
+    row_labels,
+)
 from gpnode.errors import DataError
 
 DEFAULT_EXPERIMENT = "0"
@@ -19,13 +28,24 @@ DEFAULT_EXPERIMENT = "0"
 class Series:
     """Measurements of one variable in one experiment.
 
-    ``times`` (n,) strictly increasing, ``values`` (n,) finite; both in the user's units.
+    ``times`` (n,) not decreasing, ``values`` (n,) finite; both in the user's units. Where ``limits`` (n,) is -1 the
+    value is less than ``values`` says, as below a limit of detection; where it is 1, more; where 0, just that.
     """
 
     variable: str
     experiment: str
     times: np.ndarray
     values: np.ndarray
+    limits: np.ndarray
+
+    @property
+    def cells(self) -> np.ndarray:
+        """Values (n,) as one would write them: numbers, or texts such as "<0.5"."""
+        if not self.limits.any():
+            return self.values
+        marks = {-1: "<", 0: "", 1: ">"}
+        pairs = zip(self.values.tolist(), self.limits.tolist(), strict=True)
+        return np.array([f"{marks[side]}{value!r}" if side else value for value, side in pairs], dtype=object)
 
 
 def as_pair(variable: str, pair: Any) -> tuple[Any, Any]:
@@ -48,7 +68,9 @@ def as_pair(variable: str, pair: Any) -> tuple[Any, Any]:
 
 def clean_series(variable: str, experiment: str, times: np.ndarray, values: Any, sort: bool) -> Series:
     """A series of what was measured, refused with row and remedy where it cannot be used."""
-    numbers = numbers_of(values, variable, "value")
+    labels = row_labels(values)
+    cells, limits = limits_of(values)
+    numbers = numbers_of(pd.Series(cells, values.index) if isinstance(values, pd.Series) else cells, variable, "value")
     if np.isinf(numbers).any():
         raise DataError(
             f"value of {variable!r} in row {first_row(values, np.isinf(numbers))} is infinite. "
@@ -63,11 +85,11 @@ def clean_series(variable: str, experiment: str, times: np.ndarray, values: Any,
     refuse_huge(numbers, values, variable, "value")
     refuse_huge(times, values, variable, "time")
     measured = np.isfinite(numbers)
-    rows = row_labels(values)[measured]
+    rows, limits = labels[measured], limits[measured]
     times, numbers = times[measured], numbers[measured]
     if sort:
         order = np.argsort(times, kind="stable")
-        rows, times, numbers = rows[order], times[order], numbers[order]
+        rows, times, numbers, limits = rows[order], times[order], numbers[order], limits[order]
     steps = np.diff(times)
     if (steps < 0).any():
         i = int(np.argmax(steps < 0))
@@ -75,7 +97,7 @@ def clean_series(variable: str, experiment: str, times: np.ndarray, values: Any,
             f"times of {variable!r} must increase: {times[i + 1]:g} follows {times[i]:g} (row {rows[i + 1]}). "
             "Sort the rows, or pass sort=True."
         )
-    return Series(variable, experiment, times, numbers)
+    return Series(variable, experiment, times, numbers, limits)
 
 
 def check_variables(series: tuple[Series, ...], named: Iterable[str]) -> None:
@@ -97,6 +119,8 @@ def check_variables(series: tuple[Series, ...], named: Iterable[str]) -> None:
                 f"{variable!r} is measured at one time only in each run, and says nothing about motion. Measure it at "
                 "two times at least, or remove it."
             )
+        if all((s.limits != 0).all() for s in series if s.variable == variable):
+            raise DataError(f"of {variable!r} there are limits alone, and no value. Remove it.")
         everything = np.concatenate(values)
         if np.all(everything == everything[0]):
             kind = "zero" if everything[0] == 0 else f"{everything[0]:g}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,21 @@ DATE_UNITS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0, "we
 
 LARGEST = 1e100
 """Beyond this, and below one over it, numbers overflow once they are squared."""
+
+
+_LIMIT = re.compile(r"\s*(?P<side>[<>≤≥])\s*=?\s*(?P<number>\S+)\s*")
+_SIDES = {"<": -1, "≤": -1, ">": 1, "≥": 1}
+
+
+def limits_of(values: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Cells (n,), with limits such as "<0.5" as their numbers, and sides (n,): -1 for "<", 1 for ">", 0 for values."""
+    cells = np.array(values, dtype=object)
+    sides = np.zeros(cells.shape, dtype=int)
+    for i, cell in enumerate(cells):
+        found = _LIMIT.fullmatch(cell) if isinstance(cell, str) else None
+        if found is not None:
+            cells[i], sides[i] = found["number"], _SIDES[found["side"]]
+    return cells, sides
 
 
 def numbers_of(values: Any, variable: str, what: str) -> np.ndarray:

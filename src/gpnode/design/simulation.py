@@ -116,12 +116,23 @@ def _simulation(problem: Problem, data: Observations, drawn: _Drawn) -> Simulati
         return None
     by_experiment: dict[str, dict[str, Any]] = {name: {} for name in data.experiments}
     for series, values in zip(data.series, drawn.measured, strict=True):
-        by_experiment[series.experiment][series.variable] = (series.times, values)
+        by_experiment[series.experiment][series.variable] = (series.times, _limited(data, series.variable, values))
     try:
         observed = Observations.from_experiments(by_experiment, start=dict(data.start))
     except DataError:  # all values equal to rounding, say
         return None
     return Simulation(dict(drawn.truth), observed.with_time_unit(data.time_unit), drawn.states, drawn.unconstrained)
+
+
+def _limited(data: Observations, variable: str, values: np.ndarray) -> np.ndarray:
+    """Values (n,) that lie beyond a limit of ``data`` as that limit."""
+    kept = [(s.values, s.limits) for s in data.of(variable)]
+    lower = max((float(v[side < 0].max()) for v, side in kept if (side < 0).any()), default=-np.inf)
+    upper = min((float(v[side > 0].min()) for v, side in kept if (side > 0).any()), default=np.inf)
+    if lower == -np.inf and upper == np.inf:
+        return values
+    texts = [f"<{lower!r}" if v < lower else f">{upper!r}" if v > upper else v for v in values.tolist()]
+    return np.array(texts, dtype=object)
 
 
 @eqx.filter_jit

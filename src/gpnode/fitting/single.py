@@ -136,18 +136,24 @@ def run_fit(
 
 
 def _refuse_noise(model: Model, data: Observations, method: Method) -> None:
-    other = [v for v in data.variables if not model.noise_of(v).is_normal] if method.needs_normal_noise else []
+    other = _not_normal(model, data) if method.needs_normal_noise else []
     if other:
         raise ModelError(
-            f"{other[0]!r} has noise that is not normal, which {type(method).__name__} cannot sample. Leave the method "
-            "open, or use NUTS()."
+            f"{other[0]!r} has noise that is not normal, or limits, which {type(method).__name__} cannot sample. Leave "
+            "the method open, or use NUTS()."
         )
+
+
+def _not_normal(model: Model, data: Observations) -> list[str]:
+    """Variables whose measurements are not normal about their predictions."""
+    limited = {s.variable for s in data.series if s.limits.any()}
+    return [v for v in data.variables if v in limited or not model.noise_of(v).is_normal]
 
 
 def default_method(model: Model, data: Observations) -> Sampler:
     """The lifted sampler, unless noise is not normal, or a block too long for the dense whitening it needs."""
-    normal = all(model.noise_of(variable).is_normal for variable in data.variables)
-    return Lifted() if normal and max(s.times.size for s in data.series) <= _LONGEST_LIFTED else NUTS()
+    longest = max(s.times.size for s in data.series)
+    return NUTS() if longest > _LONGEST_LIFTED or _not_normal(model, data) else Lifted()
 
 
 def open_checkpoint(folder: str | Path, model: Model, data: Observations) -> Posterior:

@@ -17,7 +17,7 @@ from gpnode._config import require_float64
 from gpnode.data.observations import Observations
 from gpnode.data.scaling import Scaling
 from gpnode.data.series import Series
-from gpnode.errors import DataError, ModelError
+from gpnode.errors import SEE_WHAT_CANNOT, DataError, ModelError
 from gpnode.model.model import Around, Model
 from gpnode.model.observation.families import Family
 from gpnode.model.observation.kernels import priors_for
@@ -82,6 +82,8 @@ def data_fingerprint(data: Observations) -> str:
         digest.update(f"{s.experiment}\0{s.variable}\0{data.start[s.experiment]!r}".encode())
         digest.update(s.times.tobytes())
         digest.update(s.values.tobytes())
+        if s.limits.any():
+            digest.update(s.limits.tobytes())
     return digest.hexdigest()
 
 
@@ -121,6 +123,13 @@ def _check_names(model: Model, data: Observations) -> None:
             )
     for series in data.series:
         noise = model.noise_of(series.variable)
+        if series.limits.any():
+            if not noise.is_normal:
+                raise ModelError(
+                    f"{series.variable!r} has limits, which normal noise alone can take. {SEE_WHAT_CANNOT}"
+                )
+            if isinstance(model.kernel, Mapping) and model.kernel.get(series.variable) is not None:
+                raise ModelError(f"{series.variable!r} has limits, which no process can be added to.")
         if isinstance(noise, Family) and noise.refused(series.values).any():
             i = int(np.argmax(noise.refused(series.values)))
             raise DataError(
@@ -178,6 +187,8 @@ def _observable(model: Model, data: Observations, variable: str, scaling: Scalin
     reading = _reading(model, data, variable, scaling) if state is None else None
     scale = scaling.state_scale[state] if reading is None else reading.scale
     transform, kernel = model.transform_of(variable), model.kernel_of(variable)
+    if any(s.limits.any() for s in data.of(variable)):
+        kernel = None  # what is beyond a limit has no normal density together with the rest
     if kernel is not None:
         series = data.of(variable)
         y = [np.asarray(transform.forward(jnp.asarray(s.values) / scale)) for s in series]
@@ -234,6 +245,7 @@ def _measured(
         gp_times=gp_times,
         rows=jnp.asarray(np.searchsorted(solver_times[experiment], times)),
         lags=observable.lags(gp_times),
+        limits=jnp.asarray(series.limits) if series.limits.any() else None,
         observable=index,
         experiment=experiment,
     )

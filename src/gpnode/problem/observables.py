@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from jax import Array
-from jax.scipy.special import ndtri
+from jax.scipy.special import log_ndtr, ndtri
 from tinygp import GaussianProcess
 
 from gpnode.data.scaling import Scaling
@@ -141,7 +141,7 @@ class Observable(eqx.Module):
         if isinstance(self.noise, Family):
             return jnp.sum(self._family_densities(self.noise, values, block, residual))
         if self.kernel is None:
-            return jnp.sum(dist.Normal(0.0, jnp.sqrt(self.noise_var(values, block.level))).log_prob(residual))
+            return jnp.sum(self._normal_densities(values, block, residual))
         diagonal = self._diagonal(values, block)
         if block.lags is not None:
             at_lags = self.kernel.at_lags(values, self.prefix, block.lags.values)
@@ -149,6 +149,14 @@ class Observable(eqx.Module):
         scalable = self.kernel.quasiseparable(values, self.prefix)
         # Measurement times are sorted when the data are read; to check again here would stop the compiled code.
         return GaussianProcess(scalable, block.gp_times, diag=diagonal, assume_sorted=True).log_probability(residual)
+
+    def _normal_densities(self, values: Values, block: Measurements, residual: Array) -> Array:
+        """Log densities (n,), or log probabilities of lying beyond a limit."""
+        std = jnp.sqrt(self.noise_var(values, block.level))
+        exact = dist.Normal(0.0, std).log_prob(residual)
+        if block.limits is None:
+            return exact
+        return jnp.where(block.limits == 0, exact, log_ndtr(-block.limits * residual / std))
 
     def _family_densities(self, noise: Family, values: Values, block: Measurements, residual: Array) -> Array:
         """Log densities (n,) in scaled units."""
@@ -186,6 +194,12 @@ class Observable(eqx.Module):
             below = self.noise.below(values, self.variable, self.unit, predicted, measured)
             densities = self._family_densities(self.noise, values, block, residual)
             return LeftOut(ndtri(jnp.clip(below, _TAIL, 1.0 - _TAIL)), densities, residual)
+        if block.limits is not None:
+            densities = self._normal_densities(values, block, residual)
+            placed = residual / jnp.sqrt(self.noise_var(values, block.level))
+            half = 0.5 * jnp.exp(densities)  # the middle of where it may be
+            beyond = ndtri(jnp.clip(jnp.where(block.limits < 0, half, 1.0 - half), _TAIL, 1.0 - _TAIL))
+            return LeftOut(jnp.where(block.limits == 0, placed, beyond), densities, block.broken(residual))
         if self.kernel is None:
             precision, surprise, noise = 1.0 / self.noise_var(values, block.level), residual, residual
         else:
@@ -214,7 +228,8 @@ class Measurements(eqx.Module):
     """One block of data: ``y`` (n,) transformed and scaled, ``gp_times`` (n,), the rows (n,) of
     the solver's output that belong to them, and the lags between times if the likelihood needs them.
 
-    ``level`` (n,) is how large what was measured was, on the scale of ``y``: noise may grow with it.
+    ``level`` (n,) is how large what was measured was, on the scale of ``y``: noise may grow with it. ``limits`` (n,),
+    None if there are none, is -1 where the value lies below ``y``, 1 where it lies above, else 0.
     """
 
     y: Array
@@ -222,5 +237,12 @@ class Measurements(eqx.Module):
     gp_times: Array
     rows: Array
     lags: Lags | None
+    limits: Array | None
     observable: int = eqx.field(static=True)
     experiment: int = eqx.field(static=True)
+
+    def broken(self, residual: Array) -> Array:
+        """Residuals (n,) without those of limits that are kept."""
+        if self.limits is None:
+            return residual
+        return jnp.where((self.limits != 0) & (self.limits * residual < 0), 0.0, residual)

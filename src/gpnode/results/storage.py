@@ -127,13 +127,20 @@ def _rebind(model: Model, data: Observations, record: Record, raw: xr.Dataset) -
 def _data_to_dataset(data: Observations) -> xr.Dataset:
     table = data.to_long()
     columns = {name: ("observation", table[name].to_numpy(dtype=object)) for name in ("experiment", "variable")}
-    numbers = {name: ("observation", table[name].to_numpy(dtype=float)) for name in ("time", "value")}
+    values = np.concatenate([s.values for s in data.series])
+    numbers = {"time": ("observation", table["time"].to_numpy(dtype=float)), "value": ("observation", values)}
+    if data.has_limits:
+        numbers["limit"] = ("observation", np.concatenate([s.limits for s in data.series]))
     return xr.Dataset({**columns, **numbers})
 
 
 def _dataset_to_data(dataset: xr.Dataset, record: Record) -> Observations:
     dataset = dataset.rename({"trajectory": "experiment"} if "trajectory" in dataset else {})  # in older files
     table = pd.DataFrame({name: dataset[name].to_numpy() for name in ("experiment", "variable", "time", "value")})
+    if "limit" in dataset:
+        marks = np.array(["", ">", "<"])[dataset["limit"].to_numpy()]
+        texts = [f"{mark}{value!r}" if mark else value for mark, value in zip(marks, table["value"], strict=True)]
+        table["value"] = pd.Series(texts, dtype=object)
     return Observations.from_long(
         table, experiment="experiment", start=record.start_times, time_unit=None
     ).with_time_unit(record.time_unit)

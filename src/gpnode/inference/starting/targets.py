@@ -44,7 +44,7 @@ class Target(eqx.Module):
         blocks, status = problem.residuals(problem.solve_until(values, fraction), values)
         horizon = problem.horizon(fraction)
         white = [
-            jnp.where(problem.nodes[m.experiment, m.rows] <= horizon[m.experiment], r, 0.0)
+            jnp.where(problem.nodes[m.experiment, m.rows] <= horizon[m.experiment], m.broken(r), 0.0)
             / self.noise_std[m.observable]
             for m, r in zip(problem.measured, blocks, strict=True)
         ]

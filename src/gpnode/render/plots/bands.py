@@ -84,7 +84,11 @@ def _gaps(data: Observations, state: str, experiment: str) -> list[tuple[float, 
 def _draw_data(ax: Axes, data: Observations, state: str, experiment: str) -> None:
     for s in data.of(state) if state in data.variables else ():
         if s.experiment == experiment:
-            ax.plot(s.times, s.values, "o", color=DATA, ms=3, label="measured")
+            for side, marker, label in ((0, "o", "measured"), (-1, "v", "below a limit"), (1, "^", "above a limit")):
+                shown = s.limits == side
+                if shown.any():
+                    face = DATA if side == 0 else "none"
+                    ax.plot(s.times[shown], s.values[shown], marker, color=DATA, mfc=face, ms=3, label=label)
 
 
 def residuals(posterior: Posterior, *, axes: Sequence[Axes] | None = None, max_draws: int = 200) -> Sequence[Axes]:

@@ -129,6 +129,7 @@ def _compare(problem: Problem, draws: Array) -> Any:
             noise_var = observable.noise_var(values, block.level)
             places, log_densities, left = observable.left_out(values, block, residual)
             centred = block.y - jnp.mean(block.y)
+            residual = block.broken(residual)
             sums = jnp.stack([centred @ centred, residual @ residual, left @ left])
             found.append((sums, residual, noise_var, places, log_densities))
         return found
@@ -140,7 +141,8 @@ def _compare(problem: Problem, draws: Array) -> Any:
 def _missed(problem: Problem, values: Values) -> Array:
     """Sums of squares of each block (blocks,) about the path of these values; infinite if there is none."""
     residuals, status = problem.residuals(problem.solve(values), values)
-    sums = jnp.stack([residual @ residual for residual in residuals])
+    broken = [block.broken(residual) for block, residual in zip(problem.measured, residuals, strict=True)]
+    sums = jnp.stack([residual @ residual for residual in broken])
     return jnp.where((status == Status.OK) & jnp.isfinite(sums), sums, jnp.inf)
 
 
