@@ -178,6 +178,8 @@ REFUSED = {
     "binary": (bytes(range(256)) * 4, {}, "not a table of text"),
     "an open quotation mark": (rows().replace("1.2500", '"1.2500'), {}, "."),
     "replicates": (rows(header=("time", "OD_1", "OD_2"), columns=(TIMES, X, X + 0.05)), {}, "look like replicates of one thing"),
+    "replicates with a limit": (rows(header=("time", "OD_1", "OD_2"), columns=(TIMES, replaced(X, 0, "<1"), X + 0.05)), {}, "look like replicates of one thing"),
+    "a limit among times": (rows(columns=(replaced(TIMES, 2, "<1"), X, Y)), {}, "time of 'time' in row 3 is '<1.0'"),
     "replicates by letters": (rows(header=("time", "OD a", "OD b"), columns=(TIMES, X, X * 1.01)), {}, "look like replicates of one thing"),
     "no replicates where they are asked for": (rows(), {"replicates": True}, "no columns look like replicates"),
     "runs or variables": (rows(header=("time", "kind", "z"), columns=list(zip(*LONG[1:], strict=True))), {}, "times repeat, once for each 'kind'"),

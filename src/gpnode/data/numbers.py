@@ -129,10 +129,10 @@ def is_limit(value: float | str | None) -> bool:
     return found is not None and is_number(found[2])
 
 
-def refuse_words(column: str, values: Sequence[float | str | None], what: str) -> None:
-    """Refuse a cell of a column of numbers that is none in the style of the table."""
+def refuse_words(column: str, values: Sequence[float | str | None], what: str, *, limits: bool) -> None:
+    """Refuse a cell of a column of numbers that is none in the style of the table; ``limits`` may be allowed."""
     for i, value in enumerate(values):
-        if isinstance(value, str) and not is_limit(value):
+        if isinstance(value, str) and not (limits and is_limit(value)):
             raise DataError(
                 f"{what} of {column!r} in row {i + 1} is {value!r}, which is not a number. Correct it, or leave the "
                 "cell empty if it is missing."

@@ -115,7 +115,7 @@ def _columns(
         elif all_wanted and _numbers_rows(name, values):
             notes.append(f"column {name!r} numbers the rows and is left out")
         else:
-            refuse_words(name, values, "value")
+            refuse_words(name, values, "value", limits=True)
             missing = sum(cell.lower() in MISSING and cell != "" for cell in column)
             notes += [f"{missing} of {name!r} not measured"] if missing else []
             notes += [f"{limits} of {name!r} are limits: known to lie below or above"] if limits else []
@@ -199,7 +199,7 @@ def _times(
     filled = [value for value in values if value is not None]
     numbers = sum(isinstance(value, float) for value in filled)
     if filled and numbers >= 0.5 * len(filled) and not _eight_digits(cells):
-        refuse_words(name, values, "time")
+        refuse_words(name, values, "time", limits=False)
         return pd.Series(values, dtype=float), unit, []
     dates = dates_of(name, cells)
     if dates is None:

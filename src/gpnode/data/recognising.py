@@ -107,10 +107,7 @@ def join_replicates(found: TableFile, asked_for: bool) -> TableFile:
 
 def _coincide(table: pd.DataFrame, columns: list[str]) -> bool:
     """Whether columns nearly coincide, compared with how far they vary."""
-    try:
-        values = table[columns].to_numpy(dtype=float)
-    except (TypeError, ValueError):
-        return False
+    values = table[columns].apply(pd.to_numeric, errors="coerce").to_numpy(dtype=float)  # limits cannot be compared
     both = values[np.isfinite(values).all(axis=1)]
     if len(both) < 3:
         return False
