@@ -179,6 +179,7 @@ REFUSED = {
     "an open quotation mark": (rows().replace("1.2500", '"1.2500'), {}, "."),
     "replicates": (rows(header=("time", "OD_1", "OD_2"), columns=(TIMES, X, X + 0.05)), {}, "look like replicates of one thing"),
     "replicates with a limit": (rows(header=("time", "OD_1", "OD_2"), columns=(TIMES, replaced(X, 0, "<1"), X + 0.05)), {}, "look like replicates of one thing"),
+    "numbers that may be runs": (rows(header=("time", "k", "x"), columns=(["0", "0", "1", "1", "2", "2"], ["1", "2"] * 3, ["5.1", "4.2", "4.4", "3.1", "3.2", "2.5"])), {}, "once for each number in 'k'"),
     "a limit among times": (rows(columns=(replaced(TIMES, 2, "<1"), X, Y)), {}, "time of 'time' in row 3 is '<1.0'"),
     "replicates by letters": (rows(header=("time", "OD a", "OD b"), columns=(TIMES, X, X * 1.01)), {}, "look like replicates of one thing"),
     "no replicates where they are asked for": (rows(), {"replicates": True}, "no columns look like replicates"),
@@ -250,6 +251,26 @@ def test_replicates_are_runs_of_one_thing(tmp_path):
     assert np.allclose(data.of("OD")[1].values, X + 0.05)
     alone = read(tmp_path, content, variables=["OD_1", "OD_2", "OD_3"])
     assert alone.variables == ("OD_1", "OD_2", "OD_3")
+
+
+@pytest.mark.parametrize("by_time", [False, True])
+def test_subjects_with_numbers_are_runs(tmp_path, by_time):
+    """As pharmacologists keep them; in the order of subjects, or of times."""
+    lines = [(s, t, f"{10 * s * np.exp(-t / s):.3f}") for s in (1, 2, 3) for t in (0, 1, 2, 4)]
+    lines.sort(key=lambda line: line[1 if by_time else 0])
+    data = read(tmp_path, "Subject,Time,conc\n" + "\n".join(f"{s},{t},{c}" for s, t, c in lines) + "\n")
+    assert data.experiments == ("1", "2", "3")
+    assert data.variables == ("conc",)
+    assert np.allclose(data.series[1].values, 20 * np.exp(-np.array([0, 1, 2, 4]) / 2), atol=1e-3)
+    assert any("'Subject' tells experiments apart" in note for note in data.notes)
+
+
+def test_what_is_the_same_throughout_a_run_is_no_measurement(tmp_path):
+    lines = [f"{s},{60 + s},{t},{10 * s * np.exp(-t / s):.3f}" for s in (1, 2, 3) for t in (0, 1, 2, 4)]
+    data = read(tmp_path, "subject,weight_kg,time_h,conc\n" + "\n".join(lines) + "\n")
+    assert data.variables == ("conc",)
+    assert data.time_unit == "hour"
+    assert any("'weight_kg' is the same throughout each run" in note for note in data.notes)
 
 
 def test_numbered_columns_that_differ_are_no_replicates(tmp_path):

@@ -12,7 +12,7 @@ import pandas as pd
 
 from gpnode.data.cells import read_grid
 from gpnode.data.numbers import MISSING, NumberStyle, clock_hours, dates_of, find_style, is_limit, refuse_words
-from gpnode.data.recognising import TableFile, join_replicates, recognise_long
+from gpnode.data.recognising import TableFile, join_replicates, leave_out_conditions, recognise_long
 from gpnode.errors import DataError
 
 _TIMES = tuple(
@@ -20,6 +20,7 @@ _TIMES = tuple(
     for names in (
         "time",
         "(?i:times|zeit|temps|tiempo|date|datetime|timestamp|elapsed[_ ]?time|time)",
+        "(?i:time_(?:s|sec|min|h|hrs?|hours?|d|days?))",
         "(?i:days?|hours?|hrs|minutes?|min|seconds?|sec|weeks?|months?|years?|yr)|t|T",
         "h|s",  # in capitals they are states
     )
@@ -87,6 +88,7 @@ def read_table(
     hint = "" if found.experiment else "; if its words tell runs apart, name it: experiment (--experiment)"
     remarks = tuple(f"column {name!r} has no numbers and is left out{hint}" for name in left_out)
     found = replace(found, table=found.table.drop(columns=left_out), notes=(*found.notes, *remarks))
+    found = leave_out_conditions(found)
     return found if found.variable is not None else join_replicates(found, replicates)
 
 
@@ -155,8 +157,8 @@ def _short_names(header: list[str]) -> tuple[list[str], list[tuple[str, str]]]:
 
 def _unit_of(header: str) -> str | None:
     """The unit of time that a header names: "Time (h)" has hours."""
-    inside = re.search(r"[(\[]\s*([A-Za-z]+)\s*[)\]]", header)
-    return _UNITS.get((inside[1] if inside else header).lower())
+    inside = re.search(r"[(\[]\s*([A-Za-z]+)\s*[)\]]|time_([A-Za-z]+)$", header, re.IGNORECASE)
+    return _UNITS.get((inside[1] or inside[2] if inside else header).lower())
 
 
 def _drop_units_row(cells: dict[str, list[str]], notes: list[str]) -> None:

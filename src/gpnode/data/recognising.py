@@ -49,11 +49,21 @@ def recognise_long(found: TableFile, texts: list[str]) -> TableFile:
         note = f"a long table: {by_name[0]!r} says what was measured, {values[0]!r} the value"
         return replace(found, variable=by_name[0], value=values[0], notes=(*found.notes, note))
     if found.experiment is None and not table[found.time].is_unique:
-        apart = [c for c in groups if not table.duplicated([c, found.time]).any()]
+        numbered = [c for c in numbers if _numbers_runs(table[c])]
+        apart = [c for c in (*groups, *numbered) if not table.duplicated([c, found.time]).any()]
         runs = [c for c in apart if c.lower() in _EXPERIMENTS]
         if len(runs) == 1:
             note = f"{runs[0]!r} tells experiments apart"
-            return replace(found, experiment=runs[0], notes=(*found.notes, note))
+            names = table[runs[0]].map(lambda name: f"{name:g}" if isinstance(name, float) else name)
+            return replace(
+                found, table=table.assign(**{runs[0]: names}), experiment=runs[0], notes=(*found.notes, note)
+            )
+        if apart and apart[0] in numbered:
+            raise DataError(
+                f"times repeat, once for each number in {apart[0]!r}: if it tells runs apart, say so: "
+                f"experiment={apart[0]!r} (--experiment); if it was measured, name the columns to use: variables=[...] "
+                "(--variables)."
+            )
         if apart and len(numbers) == 1:
             raise DataError(
                 f"times repeat, once for each {apart[0]!r}: if its words are different things that were measured, this "
@@ -66,6 +76,25 @@ def recognise_long(found: TableFile, texts: list[str]) -> TableFile:
 def _repeats(column: pd.Series) -> bool:
     filled = column.dropna()
     return 2 <= filled.nunique() <= len(filled) / 2
+
+
+def leave_out_conditions(found: TableFile) -> TableFile:
+    """Without columns that say something of a run as a whole, such as a weight or a dose: they were not measured."""
+    if found.experiment is None or found.variable is not None:
+        return found
+    measured = [c for c in found.table.columns if c not in (found.time, found.experiment)]
+    counts = found.table.groupby(found.experiment)[measured].nunique()
+    given = [c for c in measured if (counts[c] <= 1).all() and found.table[c].nunique() > 1]
+    if len(given) == len(measured):
+        return found
+    notes = [f"column {c!r} is the same throughout each run and is left out: nothing moves in it" for c in given]
+    return replace(found, table=found.table.drop(columns=given), notes=(*found.notes, *notes))
+
+
+def _numbers_runs(column: pd.Series) -> bool:
+    """Whether a column of numbers may number runs: few whole ones, each many times."""
+    values = pd.to_numeric(column, errors="coerce")
+    return bool((values.notna() & (values % 1 == 0)).all()) and _repeats(column)
 
 
 def join_replicates(found: TableFile, asked_for: bool) -> TableFile:
