@@ -64,6 +64,7 @@ if TYPE_CHECKING:  # the same names as below, for tools that read code without r
         TruncatedNormal,
         Uniform,
     )
+    from .model.priors.population import Population
     from .problem.binding import bind
     from .render import plots
     from .results.comparison import compare, loo
@@ -98,6 +99,7 @@ _PUBLIC = {
     "model.dynamics": ("Dictionary", "KnownForm", "Sum", "fourier", "polynomial", "term"),
     "model.model": ("Around", "Model"),
     "model.paper": ("paper_priors",),
+    "model.priors.population": ("Population",),
     "model.observation": ("kernels",),
     "model.observation.observables": ("Observable",),
     "model.observation.families": ("NegativeBinomialNoise", "PoissonNoise", "StudentNoise"),
@@ -164,6 +166,7 @@ __all__ = [
     "Observable",
     "Observations",
     "PoissonNoise",
+    "Population",
     "Posterior",
     "PosteriorError",
     "SpikeAndSlab",

@@ -151,14 +151,14 @@ def _draw_one(problem: Problem, key: Array, new_times: Array) -> _Drawn:
     solved = [exact.solve_path(values, r, ts) for r, ts in enumerate(problem.nodes)]
     status = jnp.max(jnp.stack([s.status for s in solved]))
     states = _states_at(problem, lambda ts: exact.solve_path(values, 0, ts), new_times)
-    states = problem.outputs_along(problem.scaling.solver_time(new_times), states, values)
+    states = problem.outputs_along(problem.scaling.solver_time(new_times), states, values, 0)
     measured = []
     for i, block in enumerate(problem.measured):
         observable = problem.observables[block.observable]
         transform = observable.transform
         place = problem.outputs.index(observable.variable)
         path, nodes = solved[block.experiment].xs[block.rows], problem.nodes[block.experiment, block.rows]
-        at_data = problem.outputs_along(nodes, path, values)[:, place]
+        at_data = problem.outputs_along(nodes, path, values, block.experiment)[:, place]
         later = states[:, place] if block.experiment == 0 else jnp.zeros(0)
         status = jnp.where(jnp.all(transform.inside(at_data)), status, Status.OUTSIDE_DOMAIN)
         signal_key, noise_key = jax.random.split(jax.random.fold_in(process_key, i))

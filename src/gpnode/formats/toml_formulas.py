@@ -7,9 +7,10 @@ from typing import Any
 
 from gpnode.errors import ModelError
 from gpnode.formats.formula import Formula, parse, parse_equations
-from gpnode.formats.toml_values import read_prior, texts_of
+from gpnode.formats.toml_values import read_prior, refuse_unknown, texts_of
 from gpnode.model.dynamics import Dynamics, KnownForm, Named
 from gpnode.model.observation.observables import Observable
+from gpnode.model.priors.population import Population
 
 
 def formulas_of(section: Mapping[str, Any]) -> dict[str, Formula]:
@@ -37,12 +38,20 @@ def observable(variable: str, formula: Formula, priors: Mapping[str, Any], dynam
     return Observable(value, own)
 
 
+def _parameter(value: Any, where: str) -> Any:
+    """A number, a prior, or a population with what is ``typical`` and its ``spread``."""
+    if not isinstance(value, Mapping):
+        return read_prior(value, where)
+    refuse_unknown(value, ("typical", "spread"), where)
+    return Population(**{what: read_prior(prior, f"{where} {what}") for what, prior in value.items()})
+
+
 def known_form(lines: Any, parameters: Mapping[str, Any], observed: set[str]) -> KnownForm:
     """Equations as text; parameters that are ``observed``, in formulas of observables, need not be in them."""
     formulas = parse_equations(texts_of(lines, "[model] equations"))
     used = {name for formula in formulas.values() for name in formula.names}
     parameters = {n: v for n, v in parameters.items() if n in used or n not in observed}
-    priors = {str(n): read_prior(v, f"[parameters] {n}") for n, v in parameters.items()}
+    priors = {str(n): _parameter(v, f"[parameters] {n}") for n, v in parameters.items()}
     known = {*formulas, *priors, "t"}
     for state, formula in formulas.items():
         for name in sorted(formula.names - known):

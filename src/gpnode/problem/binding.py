@@ -24,6 +24,7 @@ from gpnode.model.observation.kernels import priors_for
 from gpnode.model.priors.distributions import centre_and_width, say_how_to_write
 from gpnode.model.priors.ordering import sort_numbers
 from gpnode.model.priors.parameters import Independent
+from gpnode.model.priors.population import population_block
 from gpnode.problem.density import Problem
 from gpnode.problem.grid import with_steps
 from gpnode.problem.initial import InitialStates
@@ -45,7 +46,10 @@ def bind(model: Model, data: Observations, *, scaling: Scaling | None = None) ->
     observables = tuple(_observable(model, data, variable, scaling) for variable in data.variables)
     measured_times = _solver_times(data, scaling)
     dynamics = model.dynamics.bind(model.states, scaling, data.size, "")
+    found = model.dynamics.populations("")
+    populations = tuple(population_block(name, one, data.experiments) for name, one in found.items())
     shapes = {p.name: jnp.zeros(p.shape) for block in dynamics.blocks for p in block.parameters()}
+    shapes |= {block.name: jnp.zeros(()) for block in populations}
     params = {name: shapes[name] for name in dynamics.parameter_names}
     problem = Problem(
         dynamics=dynamics,
@@ -58,6 +62,7 @@ def bind(model: Model, data: Observations, *, scaling: Scaling | None = None) ->
         measured_times=jnp.asarray(measured_times),
         states=model.states,
         experiments=data.experiments,
+        populations=populations,
     )
     names = [p.name for p in problem.layout.parameters]
     for name in names:

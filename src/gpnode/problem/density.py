@@ -12,6 +12,7 @@ from jax.flatten_util import ravel_pytree
 from gpnode.data.scaling import Scaling
 from gpnode.model.dynamics import BoundDynamics
 from gpnode.model.priors.parameters import Block, Independent, Values
+from gpnode.model.priors.population import PopulationBlock
 from gpnode.problem.covariance import DENSE_LIMIT
 from gpnode.problem.initial import InitialStates
 from gpnode.problem.layout import Layout
@@ -42,6 +43,7 @@ class Problem(eqx.Module):
     states: tuple[str, ...] = eqx.field(static=True)
     experiments: tuple[str, ...] = eqx.field(static=True)
     forward_limit: int = eqx.field(static=True, default=FORWARD_LIMIT)
+    populations: tuple[PopulationBlock, ...] = ()
 
     # -- parameters -----------------------------------------------------------------------
 
@@ -49,7 +51,12 @@ class Problem(eqx.Module):
     def path_blocks(self) -> tuple[Block, ...]:
         """Parameters of the dynamics, unknown initial values, parameters of readings: what predictions depend on."""
         readings = self.reading_block
-        return (*self.dynamics.blocks, self.initial.block, *([readings] if readings.names else []))
+        return (
+            *self.dynamics.blocks,
+            *self.populations,
+            self.initial.block,
+            *([readings] if readings.names else []),
+        )
 
     @property
     def reading_block(self) -> Independent:
@@ -109,6 +116,7 @@ class Problem(eqx.Module):
         reported = self.dynamics.report(values)
         reported |= {name: values[name] for _, _, name in self.initial.unknown}
         reported |= {name: values[name] for name in self.reading_block.names}
+        reported |= {p.name: values[p.name] for block in self.populations for p in block.parameters()}
         for observable in self.observables:
             reported |= observable.report(values)
         return reported
@@ -120,7 +128,12 @@ class Problem(eqx.Module):
             name: {} for observable in self.observables for name in observable.report_names()
         }
         readings: dict[str, dict[str, tuple[str, ...]]] = {name: {} for name in self.reading_block.names}
-        return self.dynamics.dims() | initial | readings | hyper
+        people = {
+            p.name: {"experiment": self.experiments} if p.shape else {}
+            for b in self.populations
+            for p in b.parameters()
+        }
+        return self.dynamics.dims() | people | initial | readings | hyper
 
     def draw_path_prior(self, key: Array, hyper: Values) -> Array:
         """A prior draw as an unconstrained vector, given the hyperparameters ``hyper``."""
@@ -141,9 +154,9 @@ class Problem(eqx.Module):
         readings = [o.reading.scale[None] for o in self.observables if o.reading is not None]
         return jnp.concatenate([self.scaling.state_scale, *readings])
 
-    def outputs_along(self, ts: Array, xs: Array, values: Values) -> Array:
-        """Scaled :attr:`outputs` (n, outputs) at solver times (n,) of a scaled path (n, states)."""
-        parameters = self.reading_parameters(values) if self.has_readings else {}
+    def outputs_along(self, ts: Array, xs: Array, values: Values, experiment: int) -> Array:
+        """Scaled :attr:`outputs` (n, outputs) at solver times (n,) of a scaled path (n, states) of an experiment."""
+        parameters = self.reading_parameters(self.values_in(values, experiment)) if self.has_readings else {}
         readings = [o.predict(ts, xs, parameters)[:, None] for o in self.observables if o.reading is not None]
         return jnp.concatenate([xs, *readings], axis=1) if readings else xs
 
@@ -153,14 +166,24 @@ class Problem(eqx.Module):
         """Scaled paths (experiments, nodes, states), one status and step count per experiment."""
         x0, params = self.start_and_params(values)
 
-        def one(x0: Array, ts: Array) -> Solution:
+        def one(x0: Array, ts: Array, params: Values) -> Solution:
             free, limit = self.initial.free_states, self.forward_limit
             return solve_with_gradient(self.solver, self.dynamics.vector_field, params, x0, ts, free, limit)
 
-        return jax.vmap(one)(x0, self.nodes)
+        return jax.vmap(one, in_axes=(0, 0, self.parameter_axes))(x0, self.nodes, params)
+
+    @property
+    def parameter_axes(self) -> dict[str, int | None]:
+        """Which parameters of the vector field have a value for each experiment."""
+        individual = {block.name for block in self.populations}
+        return {name: 0 if name in individual else None for name in self.dynamics.parameter_names}
+
+    def values_in(self, values: Values, experiment: int) -> Values:
+        """Values as one experiment has them."""
+        return values | {block.name: values[block.name][experiment] for block in self.populations}
 
     def start_and_params(self, values: Values) -> tuple[Array, Values]:
-        """Scaled initial states (experiments, states), and what the vector field needs."""
+        """Scaled initial states (experiments, states), and what the vector field needs: populations (experiments,)."""
         x0 = self.initial.values(values) / self.scaling.state_scale
         return x0, {name: values[name] for name in self.dynamics.parameter_names}
 
@@ -171,7 +194,7 @@ class Problem(eqx.Module):
         """
         x0 = self.initial.values(values)[experiment]
         x0 = x0 if initial is None else jnp.where(jnp.isnan(initial), x0, initial)
-        params = {name: values[name] for name in self.dynamics.parameter_names}
+        params = {name: self.values_in(values, experiment)[name] for name in self.dynamics.parameter_names}
         return self.solver.solve(self.dynamics.vector_field, params, x0 / self.scaling.state_scale, ts)
 
     def horizon(self, fraction: Array) -> Array:
@@ -183,7 +206,11 @@ class Problem(eqx.Module):
         """As :meth:`solve`, but paths stand still after ``fraction`` of their length, and derivatives run forward."""
         x0, params = self.start_and_params(values)
         ts = jnp.minimum(self.nodes, self.horizon(fraction))
-        return jax.vmap(lambda x, t: self.solver.solve(self.dynamics.vector_field, params, x, t))(x0, ts)
+
+        def one(x: Array, t: Array, params: Values) -> Solution:
+            return self.solver.solve(self.dynamics.vector_field, params, x, t)
+
+        return jax.vmap(one, in_axes=(0, 0, self.parameter_axes))(x0, ts, params)
 
     def path_inputs(self, values: Values) -> Array:
         """What each experiment's predictions depend on (experiments, columns).
@@ -191,21 +218,28 @@ class Problem(eqx.Module):
         Parameters of the dynamics, free initial values, then parameters of readings.
         """
         x0, params = self.start_and_params(values)
-        flat, _ = ravel_pytree(params)
         free = jnp.asarray(self.initial.free_states, dtype=int)
-        columns = [jnp.broadcast_to(flat, (len(x0), flat.size)), x0[:, free]]
+        columns = [self._flat_by_experiment(params, len(x0)), x0[:, free]]
         own = self.reading_block.names
         if own:
             columns.append(jnp.broadcast_to(jnp.stack([values[name] for name in own]), (len(x0), len(own))))
         return jnp.concatenate(columns, axis=1)
 
+    def _flat_by_experiment(self, params: Values, count: int) -> Array:
+        """Parameters of the vector field (experiments, numbers)."""
+        if not self.populations:
+            flat, _ = ravel_pytree(params)
+            return jnp.broadcast_to(flat, (count, flat.size))
+        return jax.vmap(lambda one: ravel_pytree(one)[0], in_axes=(self.parameter_axes,))(params)
+
     def reading_parameters(self, values: Values) -> Values:
-        """What readings may use, by the names the user gave: numbers of the dynamics, and their own."""
+        """What readings may use, by the names the user gave, of values as one experiment has them."""
         return self.dynamics.numbers(values) | {name: values[name] for name in self.reading_block.names}
 
     def _parameters_in(self, columns: Array) -> Values:
         """The same, of one experiment's :meth:`path_inputs` (columns,)."""
         shapes = {p.name: jnp.zeros(p.shape) for block in self.dynamics.blocks for p in block.parameters()}
+        shapes |= {block.name: jnp.zeros(()) for block in self.populations}
         flat, unravel = ravel_pytree({name: shapes[name] for name in self.dynamics.parameter_names})
         own = self.reading_block.names
         values = unravel(columns[: flat.size]) | dict(zip(own, columns[columns.size - len(own) :], strict=True))
@@ -218,11 +252,11 @@ class Problem(eqx.Module):
         """
         x0, params = self.start_and_params(values)
 
-        def one(x0: Array, ts: Array, guess: Array | None) -> tuple[Solution, Array]:
+        def one(x0: Array, ts: Array, guess: Array | None, params: Values) -> tuple[Solution, Array]:
             free = self.initial.free_states
             return solve_from_guess(self.solver, self.dynamics.vector_field, params, x0, ts, free, guess)
 
-        paths, jacobian = jax.vmap(one)(x0, self.nodes, guess)
+        paths, jacobian = jax.vmap(one, in_axes=(0, 0, 0, self.parameter_axes))(x0, self.nodes, guess, params)
         own = len(self.reading_block.names)  # which do not move the path
         return paths, jnp.pad(jacobian, [(0, 0)] * 3 + [(0, own)]) if own else jacobian
 
@@ -236,11 +270,12 @@ class Problem(eqx.Module):
         if own:
             jacobian, weights = jacobian[..., :-own], weights[..., :-own]
 
-        def one(ts: Array, xs: Array, jacobian: Array, weights: Array) -> Array:
+        def one(ts: Array, xs: Array, jacobian: Array, weights: Array, params: Values) -> Array:
             field, free = self.dynamics.vector_field, self.initial.free_states
             return differentiate_jacobian(self.solver, field, params, ts, xs, jacobian, weights, free)
 
-        steered = jax.vmap(one)(self.nodes, xs, jacobian, weights)
+        axes = (0, 0, 0, 0, self.parameter_axes)
+        steered = jax.vmap(one, in_axes=axes)(self.nodes, xs, jacobian, weights, params)
         return jnp.pad(steered, [(0, 0), (0, own)]) if own else steered
 
     def residual_slopes(self, xs: Array, jacobian: Array, inputs: Array) -> list[Array]:
@@ -265,10 +300,11 @@ class Problem(eqx.Module):
 
     def predictions(self, paths: Solution, values: Values) -> list[Array]:
         """What every block measures (n,), on the scale of its variable."""
-        parameters = self.reading_parameters(values) if self.has_readings else {}
         return [
             self.observables[block.observable].predict(
-                self.nodes[block.experiment, block.rows], paths.xs[block.experiment, block.rows], parameters
+                self.nodes[block.experiment, block.rows],
+                paths.xs[block.experiment, block.rows],
+                self.reading_parameters(self.values_in(values, block.experiment)) if self.has_readings else {},
             )
             for block in self.measured
         ]

@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 
 from gpnode._config import compiled_for_few_calls
+from gpnode.model.priors.parameters import Values
 from gpnode.problem.density import Problem
 from gpnode.solvers import Status, local_errors, refine
 
@@ -144,7 +145,9 @@ def _step_errors(problem: Problem, unconstrained: Array) -> Array:
     values = problem.constrain(unconstrained)
     _, params = problem.start_and_params(values)
     path = problem.tightly_solved().solve(values)
-    errors = jax.vmap(lambda xs, ts: local_errors(problem.dynamics.vector_field, params, xs, ts))(
-        path.xs, problem.nodes
-    )
+
+    def one(xs: Array, ts: Array, params: Values) -> Array:
+        return local_errors(problem.dynamics.vector_field, params, xs, ts)
+
+    errors = jax.vmap(one, in_axes=(0, 0, problem.parameter_axes))(path.xs, problem.nodes, params)
     return jnp.where((path.status == Status.OK)[:, None], errors, jnp.nan)

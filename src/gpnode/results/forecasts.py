@@ -268,7 +268,7 @@ def _paths(
         unconstrained, key = args
         values = problem.constrain(unconstrained)
         solved = exact.solve_path(values, experiment, everything[order], initial)
-        at = problem.outputs_along(everything, solved.xs[back], values)
+        at = problem.outputs_along(everything, solved.xs[back], values, experiment)
         ode = at[1 : 1 + ts.size]
         full, expected, offset, status = ode, ode, 1 + ts.size, solved.status
         for block in blocks:

@@ -15,6 +15,7 @@ from jax import Array
 from gpnode.data.scaling import Scaling
 from gpnode.model.dynamics.writing import RightSide
 from gpnode.model.priors.parameters import Block, Values
+from gpnode.model.priors.population import Population
 from gpnode.model.priors.sparsity import CoefficientPrior
 
 
@@ -145,6 +146,10 @@ class Dynamics(eqx.Module):
     def numbers(self) -> tuple[str, ...]:
         """Names of the parameters that observables may use."""
         return ()
+
+    def populations(self, prefix: str) -> dict[str, Population]:
+        """Parameters that differ between experiments, by full name."""
+        return {}
 
     def completed(self, prior: CoefficientPrior) -> Dynamics:
         """With this prior for coefficients whose prior was left open."""

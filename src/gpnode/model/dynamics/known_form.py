@@ -18,6 +18,7 @@ from gpnode.model.dynamics.base import BoundDynamics, Dynamics, Named, SharedFun
 from gpnode.model.dynamics.writing import RightSide
 from gpnode.model.priors.distributions import describe_hyper, say_how_to_write, write_prior
 from gpnode.model.priors.parameters import Block, Independent, Values
+from gpnode.model.priors.population import Population
 
 
 class KnownForm(Dynamics):
@@ -31,7 +32,8 @@ class KnownForm(Dynamics):
         ``f(t, x, p) -> {state: slope}`` in the user's units, written with ``jax.numpy``.
         ``x`` holds the states and ``p`` the parameters, by name: ``p.alpha * x.prey``.
     priors
-        For each parameter a numpyro distribution, or a number if it is known.
+        For each parameter a numpyro distribution, or a number if it is known, or a :class:`Population` if it differs
+        between experiments.
 
     Examples
     --------
@@ -50,22 +52,27 @@ class KnownForm(Dynamics):
             if isinstance(prior, dist.Distribution):
                 if prior.batch_shape or prior.event_shape:
                     raise ModelError(f"the prior of {name!r} must be for one number; give one prior per parameter.")
-            elif not isinstance(prior, Real):
+            elif not isinstance(prior, Real | Population):
                 raise ModelError(
                     f"the prior of {name!r} must be a numpyro distribution or a number; got {type(prior).__name__}."
                     f"{say_how_to_write(prior)}"
                 )
 
     def __repr__(self) -> str:
-        unknown = ", ".join(f"{name} ~ {write_prior(prior)}" for name, prior in self.priors.items())
+        written = {n: repr(p) if isinstance(p, Population) else write_prior(p) for n, p in self.priors.items()}
+        unknown = ", ".join(f"{name} ~ {prior}" for name, prior in written.items())
         return f"KnownForm({', '.join(self.states)}; {unknown})"
 
     def bind(self, states: tuple[str, ...], scaling: Scaling, num_observations: int, prefix: str) -> BoundKnownForm:
         self._check(states)
         free = {prefix + n: p for n, p in self.priors.items() if isinstance(p, dist.Distribution)}
-        fixed = {n: float(p) for n, p in self.priors.items() if not isinstance(p, dist.Distribution)}
+        fixed = {n: float(p) for n, p in self.priors.items() if isinstance(p, Real)}
         f = SharedFunction(self.f, self._digest(states))
-        return BoundKnownForm(Independent(free), fixed, scaling, f, states, self.states, prefix)
+        individual = tuple(self.populations(prefix))
+        return BoundKnownForm(Independent(free), fixed, scaling, f, states, self.states, prefix, individual)
+
+    def populations(self, prefix: str) -> dict[str, Population]:
+        return {prefix + n: p for n, p in self.priors.items() if isinstance(p, Population)}
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -84,7 +91,9 @@ class KnownForm(Dynamics):
             "states": list(self.states),
             "function": getattr(self.f, "__name__", type(self.f).__name__),
             "digest": self._digest(states),
-            "priors": {n: describe_hyper(p) for n, p in self.priors.items()},
+            "priors": {
+                n: p.describe() if isinstance(p, Population) else describe_hyper(p) for n, p in self.priors.items()
+            },
         }
 
     def _check(self, states: tuple[str, ...]) -> None:
@@ -125,7 +134,10 @@ class KnownForm(Dynamics):
 
 
 class BoundKnownForm(BoundDynamics):
-    """The user's function on scaled states: ``block`` holds unknown parameters, ``fixed`` known ones."""
+    """The user's function on scaled states: ``block`` holds unknown parameters, ``fixed`` known ones.
+
+    ``individual`` names those that differ between experiments; they are in blocks of their own.
+    """
 
     block: Independent
     fixed: dict[str, float]
@@ -134,6 +146,7 @@ class BoundKnownForm(BoundDynamics):
     all_states: tuple[str, ...] = eqx.field(static=True)
     states: tuple[str, ...] = eqx.field(static=True)
     prefix: str = eqx.field(static=True)
+    individual: tuple[str, ...] = eqx.field(static=True, default=())
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -141,7 +154,7 @@ class BoundKnownForm(BoundDynamics):
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
-        return self.block.names
+        return (*self.block.names, *self.individual)
 
     def vector_field(self, t: Array, x: Array, values: Values) -> Array:
         scale = self.scaling.state_scale
@@ -153,7 +166,7 @@ class BoundKnownForm(BoundDynamics):
 
     def numbers(self, values: Values) -> Values:
         fixed = {name: jnp.asarray(value) for name, value in self.fixed.items()}
-        return {name.removeprefix(self.prefix): values[name] for name in self.block.names} | fixed
+        return {name.removeprefix(self.prefix): values[name] for name in self.parameter_names} | fixed
 
     def right_sides(self) -> dict[str, RightSide]:
         """The user's function as formulas; a bare symbol ``f_state`` where it cannot be written as one."""
@@ -162,8 +175,8 @@ class BoundKnownForm(BoundDynamics):
         from gpnode.tracing.formulas import number, write_formulas
         from gpnode.tracing.interpreter import Unsupported
 
-        names = [name.removeprefix(self.prefix) for name in self.block.names]
-        symbols = [sympy.Symbol(n) for n in ("t", *self.all_states, *self.block.names)]
+        names = [name.removeprefix(self.prefix) for name in self.parameter_names]
+        symbols = [sympy.Symbol(n) for n in ("t", *self.all_states, *self.parameter_names)]
         count = len(self.all_states)
 
         def slopes(t: Any, *values: Any) -> list[Any]:

@@ -12,6 +12,7 @@ from gpnode.errors import ModelError
 from gpnode.model.dynamics.base import BoundDynamics, Dynamics
 from gpnode.model.dynamics.writing import RightSide, add_right_sides
 from gpnode.model.priors.parameters import Block, Values
+from gpnode.model.priors.population import Population
 from gpnode.model.priors.sparsity import CoefficientPrior
 
 
@@ -37,6 +38,10 @@ class Sum(Dynamics):
         return BoundSum(
             tuple(part.bind(states, scaling, num_observations, f"{prefix}{name}.") for name, part in self.parts.items())
         )
+
+    def populations(self, prefix: str) -> dict[str, Population]:
+        found = (part.populations(f"{prefix}{name}.") for name, part in self.parts.items())
+        return {name: population for part in found for name, population in part.items()}
 
     @property
     def numbers(self) -> tuple[str, ...]:

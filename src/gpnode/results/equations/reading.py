@@ -60,7 +60,8 @@ def equations(posterior: Posterior) -> Equations:
         for state in states
     ]
     parameters = []
-    own = posterior.problem.reading_block.names
+    people = [f"{block.name}.{what}" for block in posterior.problem.populations for what in ("typical", "spread")]
+    own = (*posterior.problem.reading_block.names, *people)
     for name in (*dynamics.estimates, *own):
         draws = _entry(posterior, name, ())
         _, low, high = _interval(draws[kept])
