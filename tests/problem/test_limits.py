@@ -49,6 +49,7 @@ def test_each_counts_with_the_probability_of_lying_there(transform):
     assert float(gradient[0]) == pytest.approx(float(ahead - behind) / 2e-6, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_fit_finds_the_truth_where_limits_as_values_do_not():
     data = cut(lower=1.2, upper=9.0)
     series = data.of("x")[0]

@@ -100,6 +100,7 @@ def test_slopes_of_residuals_are_their_derivatives(data):
     assert np.allclose(found, jax.jacfwd(stacked)(u), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_draws_agree_with_quadrature(data):
     """Only the product of gain and start is seen: a posterior like a hyperbola, whose means are found on a grid."""
     ks, products, starts = np.linspace(0.7, 0.9, 41), np.linspace(9.6, 11.4, 61), np.linspace(0.2, 9.0, 300)
