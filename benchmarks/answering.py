@@ -17,13 +17,22 @@ COMMANDS = {
     "help of a command": ["fit", "--help"],
     "usage error": ["ftt"],
     "a table that is refused": ["check", "bad.csv"],
+    "equations of a fit": ["export", "fit", "--latex"],
+    "its verdict": ["diagnose", "fit"],
+    "a forecast": ["forecast", "fit", "--until", "6", "-o", "ahead.csv"],
+    "its report": ["report", "fit"],
 }
+FIT = ["fit", "good.csv", "-q", "--method", "laplace", "-o", "fit"]
 
 
 def run() -> dict[str, dict[str, float]]:
     """Seconds and ratios of each command."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "bad.csv").write_text("time,x\n0,1\n1,two\n2,3\n")
+        rows = "".join(f"{t / 4},{3 * 0.7 ** (t / 4) + 0.05 * (-1) ** t:.4f}\n" for t in range(20))
+        Path(folder, "good.csv").write_text(f"time,x\n{rows}")
+        _seconds(["-m", "gpnode_command", *FIT], folder)
+        assert Path(folder, "fit", "posterior.nc").exists(), "there is no fit to ask for anything"
         least = dict.fromkeys(("import numpy", *COMMANDS), float("inf"))
         for _ in range(ROUNDS):
             least["import numpy"] = min(least["import numpy"], _seconds(["-c", "import numpy"], folder))
