@@ -236,15 +236,6 @@ class Problem(eqx.Module):
         """What readings may use, by the names the user gave, of values as one experiment has them."""
         return self.dynamics.numbers(values) | {name: values[name] for name in self.reading_block.names}
 
-    def _parameters_in(self, columns: Array) -> Values:
-        """The same, of one experiment's :meth:`path_inputs` (columns,)."""
-        shapes = {p.name: jnp.zeros(p.shape) for block in self.dynamics.blocks for p in block.parameters()}
-        shapes |= {block.name: jnp.zeros(()) for block in self.populations}
-        flat, unravel = ravel_pytree({name: shapes[name] for name in self.dynamics.parameter_names})
-        own = self.reading_block.names
-        values = unravel(columns[: flat.size]) | dict(zip(own, columns[columns.size - len(own) :], strict=True))
-        return self.reading_parameters(values)
-
     def solve_with_jacobian(self, values: Values, guess: Array | None = None) -> tuple[Solution, Array]:
         """Paths, and their derivatives (experiments, nodes, states, columns) by :meth:`path_inputs`.
 
@@ -277,26 +268,6 @@ class Problem(eqx.Module):
         axes = (0, 0, 0, 0, self.parameter_axes)
         steered = jax.vmap(one, in_axes=axes)(self.nodes, xs, jacobian, weights, params)
         return jnp.pad(steered, [(0, 0), (0, own)]) if own else steered
-
-    def residual_slopes(self, xs: Array, jacobian: Array, inputs: Array) -> list[Array]:
-        """Derivatives (n, columns) of every block's residuals by its experiment's ``inputs``, along paths ``xs``."""
-        slopes = []
-        for block in self.measured:
-            observable = self.observables[block.observable]
-            along, by_input = xs[block.experiment, block.rows], jacobian[block.experiment, block.rows]
-            if observable.reading is None:
-                outer = jax.vmap(jax.grad(observable.transform.forward))(along[:, observable.state])
-                slopes.append(-outer[:, None] * by_input[:, observable.state])
-                continue
-
-            def predicted(t: Array, x: Array, columns: Array, observable: Observable = observable) -> Array:
-                assert observable.reading is not None
-                return observable.transform.forward(observable.reading(t, x, self._parameters_in(columns)))
-
-            ts, columns = self.nodes[block.experiment, block.rows], inputs[block.experiment]
-            by_state, direct = jax.vmap(jax.grad(predicted, (1, 2)), (0, 0, None))(ts, along, columns)
-            slopes.append(-(jnp.einsum("ns,nsc->nc", by_state, by_input) + direct))
-        return slopes
 
     def predictions(self, paths: Solution, values: Values) -> list[Array]:
         """What every block measures (n,), on the scale of its variable."""

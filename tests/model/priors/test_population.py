@@ -14,6 +14,7 @@ from scipy.stats import halfnorm, lognorm, norm
 
 import gpnode as gn
 from gpnode.problem.evaluation import log_density, value_and_grad
+from gpnode.problem.slopes import residual_slopes
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 TIMES = np.linspace(0.5, 5.0, 8)
@@ -95,7 +96,7 @@ def test_slopes_of_residuals_are_their_derivatives():
     values = problem.constrain(u)
     paths, jacobian = problem.solve_with_jacobian(values)
     by_inputs = jax.jacfwd(lambda u: problem.path_inputs(problem.constrain(u)))(u)
-    slopes = problem.residual_slopes(paths.xs, jacobian, problem.path_inputs(values))
+    slopes = residual_slopes(problem, paths.xs, jacobian, problem.path_inputs(values))
     found = np.concatenate([s @ by_inputs[b.experiment] for s, b in zip(slopes, problem.measured, strict=True)])
     assert np.allclose(found, jax.jacfwd(stacked)(u), atol=1e-12)
 

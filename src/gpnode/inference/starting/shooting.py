@@ -14,6 +14,7 @@ from jax import Array
 
 from gpnode.inference.starting.targets import Target
 from gpnode.problem.evaluation import compiled_for_search
+from gpnode.problem.slopes import residual_slopes
 from gpnode.solvers import Status
 
 _MOST_STEPS, _MOST_RETRIES = 40, 8
@@ -77,7 +78,7 @@ def _shooting_fit(target: Target, theta: Array, guess: Array) -> tuple[Array, Ar
     paths, by_input = problem.solve_with_jacobian(values, guess)
     inputs_by_theta = jax.jacfwd(inputs)(theta)
     blocks, status = problem.residuals(paths, values)
-    slopes = problem.residual_slopes(paths.xs, by_input, inputs(theta))
+    slopes = residual_slopes(problem, paths.xs, by_input, inputs(theta))
     white = [r / target.noise_std[m.observable] for m, r in zip(problem.measured, blocks, strict=True)]
     steep = [
         s @ inputs_by_theta[m.experiment] / target.noise_std[m.observable]

@@ -13,6 +13,7 @@ from gpnode.inference.samplers.lifted.settings import Landing
 from gpnode.inference.samplers.lifted.surface import Local, Surface
 from gpnode.model.priors.parameters import Conditional, Values
 from gpnode.problem.density import Problem
+from gpnode.problem.slopes import residual_slopes
 
 
 def whiteners_of(problem: Problem, u: Array) -> list[Array]:
@@ -93,7 +94,7 @@ class PathSurface:
 
     def _slope_of(self, by_x: Array, xs: Array, jacobian: Array, inputs: Array) -> Array:
         problem = self.problem
-        slopes = problem.residual_slopes(xs, jacobian, inputs)
+        slopes = residual_slopes(problem, xs, jacobian, inputs)
         by_block = [s @ by_x[b.experiment] for s, b in zip(slopes, problem.measured, strict=True)]
         return self._whiten(jnp.concatenate(by_block))
 

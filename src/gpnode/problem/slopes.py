@@ -1,0 +1,43 @@
+"""How residuals change with what predictions depend on."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.flatten_util import ravel_pytree
+
+from gpnode.model.priors.parameters import Values
+from gpnode.problem.density import Problem
+from gpnode.problem.observables import Observable
+
+
+def residual_slopes(problem: Problem, xs: Array, jacobian: Array, inputs: Array) -> list[Array]:
+    """Derivatives (n, columns) of every block's residuals by its experiment's ``inputs``, along paths ``xs``."""
+    slopes = []
+    for block in problem.measured:
+        observable = problem.observables[block.observable]
+        along, by_input = xs[block.experiment, block.rows], jacobian[block.experiment, block.rows]
+        if observable.reading is None:
+            outer = jax.vmap(jax.grad(observable.transform.forward))(along[:, observable.state])
+            slopes.append(-outer[:, None] * by_input[:, observable.state])
+            continue
+
+        def predicted(t: Array, x: Array, columns: Array, observable: Observable = observable) -> Array:
+            assert observable.reading is not None
+            return observable.transform.forward(observable.reading(t, x, _parameters_in(problem, columns)))
+
+        ts, columns = problem.nodes[block.experiment, block.rows], inputs[block.experiment]
+        by_state, direct = jax.vmap(jax.grad(predicted, (1, 2)), (0, 0, None))(ts, along, columns)
+        slopes.append(-(jnp.einsum("ns,nsc->nc", by_state, by_input) + direct))
+    return slopes
+
+
+def _parameters_in(problem: Problem, columns: Array) -> Values:
+    """What readings may use, of one experiment's :meth:`Problem.path_inputs` (columns,)."""
+    shapes = {p.name: jnp.zeros(p.shape) for block in problem.dynamics.blocks for p in block.parameters()}
+    shapes |= {block.name: jnp.zeros(()) for block in problem.populations}
+    flat, unravel = ravel_pytree({name: shapes[name] for name in problem.dynamics.parameter_names})
+    own = problem.reading_block.names
+    values = unravel(columns[: flat.size]) | dict(zip(own, columns[columns.size - len(own) :], strict=True))
+    return problem.reading_parameters(values)
