@@ -33,8 +33,7 @@ def test_each_counts_with_the_probability_of_lying_there(transform):
     series = data.of("x")[0]
     assert (series.limits == -1).sum() > 5
     assert (series.limits == 1).sum() > 1
-    exact = gn.Adaptive(rtol=1e-10, atol=1e-10)
-    problem = gn.bind(decay(transform=transform, noise=gn.Noise(std=0.1), solver=exact), data)
+    problem = gn.bind(decay(transform=transform, noise=gn.Noise(std=0.1)), data)
     u = problem.layout.unconstrain({"rate": jnp.asarray(0.65)})
     scale = series.values.max()
     change = np.log if isinstance(transform, gn.Log) else (lambda x: x)
@@ -44,8 +43,10 @@ def test_each_counts_with_the_probability_of_lying_there(transform):
         norm.logpdf(away) - np.log(0.1),
         np.where(series.limits < 0, norm.logcdf(away), norm.logsf(away)),
     )
+    density = problem.observables[0].log_density(problem.constrain(u), problem.measured[0], jnp.asarray(0.1 * away))
+    assert float(density) == pytest.approx(expected.sum(), rel=1e-8)
     value, gradient, _ = value_and_grad(problem, u)
-    assert float(value - problem.log_prior(u)) == pytest.approx(expected.sum(), rel=1e-8)
+    assert float(value - problem.log_prior(u)) == pytest.approx(expected.sum(), rel=1e-3)
     ahead, behind = (log_density(problem, u + step)[0] for step in (1e-6, -1e-6))
     assert float(gradient[0]) == pytest.approx(float(ahead - behind) / 2e-6, rel=1e-5)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from scipy.stats import lognorm, multivariate_normal, norm
 
 import gpnode as gn
 from gpnode.problem.evaluation import log_density, value_and_grad
-from gpnode.problem.slopes import residual_slopes
+from support.slopes import assert_slopes_are_derivatives
 
 TIMES = np.linspace(0.0, 6.0, 13)
 
@@ -81,24 +80,7 @@ def test_the_density_is_that_of_an_independent_reference(data, solver):
 
 
 def test_slopes_of_residuals_are_their_derivatives(data):
-    problem = gn.bind(
-        chain_of_two(
-            transform={"total": gn.Log()},
-        ),
-        data,
-    )
-    u = jnp.asarray(np.random.default_rng(1).normal(size=problem.size) * 0.2)
-
-    def stacked(u):
-        values = problem.constrain(u)
-        return jnp.concatenate(problem.residuals(problem.solve_until(values, jnp.asarray(1.0)), values)[0])
-
-    values = problem.constrain(u)
-    paths, jacobian = problem.solve_with_jacobian(values)
-    by_inputs = jax.jacfwd(lambda u: problem.path_inputs(problem.constrain(u)))(u)
-    slopes = residual_slopes(problem, paths.xs, jacobian, problem.path_inputs(values))
-    found = np.concatenate([s @ by_inputs[b.experiment] for s, b in zip(slopes, problem.measured, strict=True)])
-    assert np.allclose(found, jax.jacfwd(stacked)(u), atol=1e-12)
+    assert_slopes_are_derivatives(gn.bind(chain_of_two(transform={"total": gn.Log()}), data))
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
@@ -14,7 +13,7 @@ from scipy.stats import halfnorm, lognorm, norm
 
 import gpnode as gn
 from gpnode.problem.evaluation import log_density, value_and_grad
-from gpnode.problem.slopes import residual_slopes
+from support.slopes import assert_slopes_are_derivatives
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 TIMES = np.linspace(0.5, 5.0, 8)
@@ -86,19 +85,7 @@ def test_the_density_is_that_of_an_independent_reference(name, solver):
 
 
 def test_slopes_of_residuals_are_their_derivatives():
-    problem = gn.bind(decay(POPULATIONS["positive"]), flasks())
-    u = jnp.asarray(np.random.default_rng(1).normal(size=problem.size) * 0.2)
-
-    def stacked(u):
-        values = problem.constrain(u)
-        return jnp.concatenate(problem.residuals(problem.solve_until(values, jnp.asarray(1.0)), values)[0])
-
-    values = problem.constrain(u)
-    paths, jacobian = problem.solve_with_jacobian(values)
-    by_inputs = jax.jacfwd(lambda u: problem.path_inputs(problem.constrain(u)))(u)
-    slopes = residual_slopes(problem, paths.xs, jacobian, problem.path_inputs(values))
-    found = np.concatenate([s @ by_inputs[b.experiment] for s, b in zip(slopes, problem.measured, strict=True)])
-    assert np.allclose(found, jax.jacfwd(stacked)(u), atol=1e-12)
+    assert_slopes_are_derivatives(gn.bind(decay(POPULATIONS["positive"]), flasks()))
 
 
 def test_a_fit_tells_individuals_apart():

@@ -7,7 +7,6 @@ from numbers import Real
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
 from jax import Array
@@ -16,7 +15,8 @@ from gpnode.data.scaling import Scaling
 from gpnode.errors import ModelError
 from gpnode.model.dynamics.base import BoundDynamics, Dynamics, Named, SharedFunction, traced_digest
 from gpnode.model.dynamics.writing import RightSide
-from gpnode.model.priors.distributions import describe_hyper, say_how_to_write, write_prior
+from gpnode.model.functions import check_priors, refuse_idle, shapes_of
+from gpnode.model.priors.distributions import describe_hyper, write_prior
 from gpnode.model.priors.parameters import Block, Independent, Values
 from gpnode.model.priors.population import Population
 
@@ -48,15 +48,7 @@ class KnownForm(Dynamics):
         self.states = tuple(states)
         self.f = f
         self.priors = dict(priors)
-        for name, prior in self.priors.items():
-            if isinstance(prior, dist.Distribution):
-                if prior.batch_shape or prior.event_shape:
-                    raise ModelError(f"the prior of {name!r} must be for one number; give one prior per parameter.")
-            elif not isinstance(prior, Real | Population):
-                raise ModelError(
-                    f"the prior of {name!r} must be a numpyro distribution or a number; got {type(prior).__name__}."
-                    f"{say_how_to_write(prior)}"
-                )
+        check_priors(self.priors, also=Population)
 
     def __repr__(self) -> str:
         written = {n: repr(p) if isinstance(p, Population) else write_prior(p) for n, p in self.priors.items()}
@@ -97,28 +89,10 @@ class KnownForm(Dynamics):
         }
 
     def _check(self, states: tuple[str, ...]) -> None:
-        """Run the function once on shapes only, so that mistakes show before any sampling."""
-        number = jax.ShapeDtypeStruct((), jnp.result_type(float))
-        used: set[str] = set()
+        def slopes_of(t: Any, x: Named, p: Named) -> dict[str, Any]:
+            return dict(self.f(t, x, p))
 
-        def slopes_of(t: Any, states: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
-            return dict(self.f(t, Named(states), Named(parameters, used)))
-
-        try:
-            slopes = jax.eval_shape(
-                slopes_of, number, dict.fromkeys(states, number), dict.fromkeys(self.priors, number)
-            )
-        except (KeyError, AttributeError) as error:
-            text = error.args[0] if error.args else str(error)
-            raise ModelError(
-                f"the vector field uses an unknown name: {text}. Give it a prior, or correct it."
-            ) from error
-        except Exception as error:  # whatever the user's own code raises
-            first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise ModelError(
-                f"the vector field cannot be traced: {first} It must return {{state: slope}} and use jax.numpy, "
-                "with jnp.where in place of if."
-            ) from error
+        slopes, used = shapes_of("the vector field", slopes_of, states, self.priors, "{state: slope}")
         if set(slopes) != set(self.states):
             raise ModelError(
                 f"the vector field must return slopes for {', '.join(self.states)}; "
@@ -127,10 +101,7 @@ class KnownForm(Dynamics):
         for state, slope in slopes.items():
             if slope.shape != ():
                 raise ModelError(f"the slope of {state!r} must be one number; its shape is {slope.shape}.")
-        idle = [name for name in self.priors if name not in used]
-        if idle:
-            named = ", ".join(map(repr, idle))
-            raise ModelError(f"the vector field never uses {named}. Remove the prior, or correct a name.")
+        refuse_idle("the vector field", self.priors, used)
 
 
 class BoundKnownForm(BoundDynamics):

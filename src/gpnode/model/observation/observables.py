@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from numbers import Real
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-import numpyro.distributions as dist
 
 from gpnode.errors import ModelError
 from gpnode.model.dynamics.base import Named, SharedFunction, traced_digest
-from gpnode.model.priors.distributions import describe_hyper, say_how_to_write, write_prior
+from gpnode.model.functions import check_priors, refuse_idle, shapes_of
+from gpnode.model.priors.distributions import describe_hyper, write_prior
 
 
 class Observable:
@@ -36,15 +34,7 @@ class Observable:
             raise ModelError(f"an observable is a function of t, x and p; got {type(function).__name__}.")
         self.function = function
         self.priors = dict(priors or {})
-        for name, prior in self.priors.items():
-            if isinstance(prior, dist.Distribution):
-                if prior.batch_shape or prior.event_shape:
-                    raise ModelError(f"the prior of {name!r} must be for one number; give one prior per parameter.")
-            elif not isinstance(prior, Real):
-                raise ModelError(
-                    f"the prior of {name!r} must be a numpyro distribution or a number; got {type(prior).__name__}."
-                    f"{say_how_to_write(prior)}"
-                )
+        check_priors(self.priors)
 
     def __repr__(self) -> str:
         unknown = ", ".join(f"{name} ~ {write_prior(prior)}" for name, prior in self.priors.items())
@@ -55,33 +45,15 @@ class Observable:
 
         ``parameters`` are all that it may use.
         """
-        number = jax.ShapeDtypeStruct((), jnp.result_type(float))
-        used: set[str] = set()
 
-        def value(t: Any, x: Mapping[str, Any], p: Mapping[str, Any]) -> Any:
-            return jnp.asarray(self.function(t, Named(x), Named(p, used)), dtype=float)
+        def value(t: Any, x: Named, p: Named) -> Any:
+            return jnp.asarray(self.function(t, x, p), dtype=float)
 
-        known = dict.fromkeys(parameters, number)
-        try:
-            shape = jax.eval_shape(value, number, dict.fromkeys(states, number), known).shape
-        except (KeyError, AttributeError) as error:
-            text = error.args[0] if error.args else str(error)
-            raise ModelError(
-                f"the observable {variable!r} uses an unknown name: {text}. Give it a prior, or correct it."
-            ) from error
-        except Exception as error:  # whatever the user's own code raises
-            first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise ModelError(
-                f"the observable {variable!r} cannot be traced: {first} It must return a number and use jax.numpy, "
-                "with jnp.where in place of if."
-            ) from error
-        if shape != ():
-            raise ModelError(f"the observable {variable!r} must be one number; its shape is {shape}.")
-        idle = [name for name in self.priors if name not in used]
-        if idle:
-            raise ModelError(
-                f"the observable {variable!r} never uses {idle[0]!r}. Remove its prior, or correct a name."
-            )
+        what = f"the observable {variable!r}"
+        found, used = shapes_of(what, value, states, parameters, "a number")
+        if found.shape != ():
+            raise ModelError(f"{what} must be one number; its shape is {found.shape}.")
+        refuse_idle(what, self.priors, used)
         return SharedFunction(self.function, self._digest(states, parameters))
 
     def _digest(self, states: tuple[str, ...], parameters: tuple[str, ...]) -> str:
