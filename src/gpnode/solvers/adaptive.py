@@ -6,10 +6,12 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import Array
 
 from gpnode.solvers.base import BLOW_UP_BOUND, Solution, Solver, Status, VectorField, classify
+from gpnode.solvers.driven import Driven, FreeField, held
 from gpnode.solvers.native import NativeStiff
 
 if TYPE_CHECKING:  # it takes a second to load, and most models are solved without it
@@ -42,6 +44,30 @@ class _Diffrax(Solver):
     def _run(
         self, vector_field: VectorField, params: Any, x0: Array, ts: Array, adjoint: diffrax.AbstractAdjoint
     ) -> Solution:
+        if not isinstance(vector_field, Driven):
+            return self._run_freely(vector_field, params, x0, ts, adjoint)
+        field, jump, actions = vector_field
+
+        def advance(x: Array, interval: tuple[Array, Array, Array]) -> tuple[Array, tuple[Array, Array, Array]]:
+            begin, end, action = interval
+            one = self._run_freely(held(field, action), params, x, jnp.stack([begin, end]), adjoint)
+            x = jnp.where(end > begin, one.xs[-1], jump(begin, x, params, action))
+            return x, (x, one.status, one.num_steps)
+
+        _, (later, status, steps) = jax.lax.scan(advance, x0, (ts[:-1], ts[1:], actions))
+        worst = jnp.maximum(jnp.max(status), classify(later))
+        xs = jnp.where(worst == Status.OK, jnp.concatenate([x0[None], later]), x0)
+        return Solution(xs, worst, jnp.sum(steps))
+
+    def _run_freely(
+        self,
+        vector_field: FreeField,
+        params: Any,
+        x0: Array,
+        ts: Array,
+        adjoint: diffrax.AbstractAdjoint,
+    ) -> Solution:
+        """A solve that nothing acts on."""
         import diffrax
 
         def _no_slope(t: Any, y: Array, args: Any, **kwargs: Any) -> Array:

@@ -20,8 +20,10 @@ import jax.numpy as jnp
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-VectorField = Callable[[Array, Array, Any], Array]
-"""``vector_field(t, x, params) -> dx/dt`` with ``x`` and the result of shape (states,)."""
+from gpnode.solvers.driven import Driven, FreeField, actions_of, with_actions
+
+VectorField = FreeField | Driven
+"""``vector_field(t, x, params) -> dx/dt`` with ``x`` and the result of shape (states,), or one that is acted on."""
 
 # Scaled states are of order one where there are data. A path this far out has left them for good. The
 # bound is generous because a latent state has no data to be scaled by.
@@ -214,26 +216,27 @@ def solve_with_gradient(
     num_params = theta.size - len(free_states)
     forward = theta.size <= forward_limit or not solver.reverses
 
-    def system(theta: Array, x0: Array, ts: Array) -> tuple[Any, ...]:
-        return vector_field, unravel(theta[:num_params]), x0.at[free].set(theta[num_params:]), ts
+    def system(theta: Array, x0: Array, ts: Array, actions: Array) -> tuple[Any, ...]:
+        field = with_actions(vector_field, actions)
+        return field, unravel(theta[:num_params]), x0.at[free].set(theta[num_params:]), ts
 
-    def run(theta: Array, x0: Array, ts: Array) -> Solution:
-        return (solver.solve if forward else solver.solve_reversible)(*system(theta, x0, ts))
+    def run(*at: Array) -> Solution:
+        return (solver.solve if forward else solver.solve_reversible)(*system(*at))
 
     path = jax.custom_vjp(run)
 
-    def path_fwd(theta: Array, x0: Array, ts: Array) -> tuple[Solution, Any]:
+    def path_fwd(*at: Array) -> tuple[Solution, Any]:
         differentiate = solver.solve_with_jacobian if forward else solver.solve_with_pull_back
-        solution, derivative = differentiate(*system(theta, x0, ts), free_states)  # type: ignore[call-arg]
+        solution, derivative = differentiate(*system(*at), free_states)  # type: ignore[call-arg]
         return solution, (derivative, solution.status)
 
-    def path_bwd(residuals: Any, cotangent: Solution) -> tuple[Array, None, None]:
+    def path_bwd(residuals: Any, cotangent: Solution) -> tuple[Array, None, None, None]:
         derivative, status = residuals
         gradient = jnp.einsum("tdp,td->p", derivative, cotangent.xs) if forward else derivative(cotangent.xs)
-        return jnp.where(status == Status.OK, gradient, 0.0), None, None
+        return jnp.where(status == Status.OK, gradient, 0.0), None, None, None
 
     path.defvjp(path_fwd, path_bwd)
-    return path(theta, jax.lax.stop_gradient(x0), ts)
+    return path(theta, jax.lax.stop_gradient(x0), ts, actions_of(vector_field))
 
 
 def _as_function(

@@ -18,6 +18,7 @@ from jax.flatten_util import ravel_pytree
 
 from gpnode.solvers.adaptive import Adaptive
 from gpnode.solvers.base import BLOW_UP_BOUND, CorrectsGuess, Solution, Status, VectorField, classify
+from gpnode.solvers.driven import DrivenField, FreeField, as_driven, held
 from gpnode.solvers.tableau import COUPLING, ERROR, NODES, WEIGHTS
 
 
@@ -32,23 +33,24 @@ class FixedGrid(CorrectsGuess):
 
     def solve(self, vector_field: VectorField, params: Any, x0: Array, ts: Array) -> Solution:
         lengths = jnp.diff(ts)
+        field, jump, actions = as_driven(vector_field, ts)
 
         def step(
-            carry: tuple[Array, Array, Array], interval: tuple[Array, Array]
+            carry: tuple[Array, Array, Array], interval: tuple[Array, Array, Array]
         ) -> tuple[tuple[Array, Array, Array], Array]:
             x, alive, steps = carry
-            t, h = interval
-            advanced = x + h * _increment(_stages(vector_field, params, t, h, x), WEIGHTS)
+            t, h, action = interval
+            advanced = _advance(field, jump, params, t, h, x, action)
             # A path that leaves the bounds stays where it was, so that all later numbers are finite.
             alive = alive & jnp.all(jnp.abs(advanced) < BLOW_UP_BOUND)
             x = jnp.where(alive, advanced, x)
             return (x, alive, steps + alive), x
 
         start_ok = jnp.all(jnp.abs(x0) < BLOW_UP_BOUND)
-        (last, alive, steps), later = jax.lax.scan(step, (x0, start_ok, jnp.asarray(0)), (ts[:-1], lengths))
+        (last, alive, steps), later = jax.lax.scan(step, (x0, start_ok, jnp.asarray(0)), (ts[:-1], lengths, actions))
         xs = jnp.concatenate([x0[None], later])
         fatal = jnp.minimum(steps, ts.size - 2)
-        cause = _cause_of_death(vector_field, params, ts[fatal], lengths[fatal], last)
+        cause = _cause_of_death(held(field, actions[fatal]), params, ts[fatal], lengths[fatal], last)
         return Solution(xs, jnp.where(alive, Status.OK, cause), jnp.asarray(ts.size - 1))
 
     def correct_guess(
@@ -56,13 +58,14 @@ class FixedGrid(CorrectsGuess):
     ) -> tuple[Solution, Array]:
         theta, unravel = ravel_pytree(params)
         columns = theta.size + len(free_states)
+        field, jump, actions = as_driven(vector_field, ts)
 
-        def advance(x: Array, theta: Array, t: Array, h: Array) -> tuple[Array, Array]:
-            end = x + h * _increment(_stages(vector_field, unravel(theta), t, h, x), WEIGHTS)
+        def advance(x: Array, theta: Array, t: Array, h: Array, action: Array) -> tuple[Array, Array]:
+            end = _advance(field, jump, unravel(theta), t, h, x, action)
             return end, end
 
-        by = jax.vmap(jax.jacfwd(advance, argnums=(0, 1), has_aux=True), in_axes=(0, None, 0, 0))
-        (by_state, by_theta), ends = by(guess[:-1], theta, ts[:-1], jnp.diff(ts))
+        by = jax.vmap(jax.jacfwd(advance, argnums=(0, 1), has_aux=True), in_axes=(0, None, 0, 0, 0))
+        (by_state, by_theta), ends = by(guess[:-1], theta, ts[:-1], jnp.diff(ts), actions)
         new = jnp.concatenate([by_theta, jnp.zeros((*ends.shape, len(free_states))), (ends - guess[1:])[..., None]], 2)
 
         def carry(column: Array, interval: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -86,7 +89,13 @@ class FixedGrid(CorrectsGuess):
         return Adaptive(rtol=step_error, atol=step_error, max_steps=100_000)
 
 
-def _stages(vector_field: VectorField, params: Any, t: Array, h: Array, x: Array) -> list[Array]:
+def _advance(field: DrivenField, jump: DrivenField, params: Any, t: Array, h: Array, x: Array, action: Array) -> Array:
+    """The state after one interval."""
+    stepped = x + h * _increment(_stages(held(field, action), params, t, h, x), WEIGHTS)
+    return jnp.where(h > 0, stepped, jump(t, x, params, action))
+
+
+def _stages(vector_field: FreeField, params: Any, t: Array, h: Array, x: Array) -> list[Array]:
     slopes: list[Array] = []
     for c, row in zip(NODES, COUPLING, strict=True):
         point = x + h * _increment(slopes, row) if slopes else x
@@ -94,7 +103,7 @@ def _stages(vector_field: VectorField, params: Any, t: Array, h: Array, x: Array
     return slopes
 
 
-def _cause_of_death(vector_field: VectorField, params: Any, t: Array, h: Array, x: Array) -> Array:
+def _cause_of_death(vector_field: FreeField, params: Any, t: Array, h: Array, x: Array) -> Array:
     """Whether the step from ``x`` failed because the field has no value at a state it met, or by growth."""
     slopes: list[Array] = []
     undefined = jnp.asarray(False)
@@ -112,12 +121,14 @@ def _increment(slopes: list[Array], weights: Sequence[float] | np.ndarray) -> Ar
 def local_errors(vector_field: VectorField, params: Any, xs: Array, ts: Array) -> Array:
     """Largest embedded error over the states, of steps from each of ``xs`` (times, states) to the next time."""
 
-    def step(x: Array, t: Array, h: Array) -> Array:
-        slopes = _stages(vector_field, params, t, h, x)
-        slopes.append(vector_field(t + h, x + h * _increment(slopes, WEIGHTS), params))
+    field, _, actions = as_driven(vector_field, ts)
+
+    def step(x: Array, t: Array, h: Array, action: Array) -> Array:
+        slopes = _stages(held(field, action), params, t, h, x)
+        slopes.append(field(t + h, x + h * _increment(slopes, WEIGHTS), params, action))
         return jnp.max(jnp.abs(h * _increment(slopes, ERROR)))
 
-    return jax.vmap(step)(xs[:-1], ts[:-1], jnp.diff(ts))
+    return jax.vmap(step)(xs[:-1], ts[:-1], jnp.diff(ts), actions)
 
 
 def refine(counts: np.ndarray, errors: np.ndarray, tolerance: float) -> np.ndarray:

@@ -22,10 +22,13 @@ from gpnode.solvers.native.fields import (
     PARAMETERS,
     STATE_ENTRIES,
     STATES,
+    act,
     derivatives,
     describe,
+    part_of,
     pull_back,
     push_forward,
+    read_actions,
     read_batches,
     slope,
 )
@@ -124,15 +127,30 @@ def keep(sensitivity, states, width, columns, target):
 
 
 @njit(**INNER)
-def jump(x, guess, sensitivity, width, column):
+def carry_miss(x, guess, sensitivity, width, column):
     """Add to a column of the sensitivity how far the guess misses the end ``x`` of the interval before."""
     for d in range(x.size):
         sensitivity[d * width + column] += x[d] - guess[d]
 
 
 @njit(**INNER)
-def integrate(field, p, x, ts, tolerance, most_steps, free, guess, xs, sensitivities, steps):
+def leap(jump, t, x, p, after, width, by_state, by_parameter, inner, sensitivity):
+    """Let the state jump, and its sensitivity (states * width) with it.
+
+    ``after`` (states,) and ``inner`` (states * width) are room to work in.
+    """
+    derivatives(jump, t, x, p, by_state, by_parameter)
+    slope(jump, t, x, p, after)
+    push_forward(jump, width, by_state, by_parameter, sensitivity, inner)
+    copy(after, x)
+    copy(inner, sensitivity)
+
+
+@njit(**INNER)
+def integrate(field, p, jump, jump_p, actions, x, ts, tolerance, most_steps, free, guess, xs, sensitivities, steps):
     """Advance ``x`` (states,) over ``ts``, filling ``xs`` (times, states).
+
+    ``actions`` (intervals, numbers) last over an interval each; over those without length the state jumps.
 
     ``sensitivities`` (times, states * columns) is filled unless empty; ``steps`` (most_steps,
     3 + states) takes, unless empty, each step's t, h, interval and state. Returns the status, the
@@ -151,6 +169,8 @@ def integrate(field, p, x, ts, tolerance, most_steps, free, guess, xs, sensitivi
     inner, moved = np.zeros(states * width), np.zeros((STAGES, states * width))
     sensitivity = np.zeros(states * width)
     with_sensitivities, with_steps = sensitivities.shape[0] > 0, steps.shape[0] > 0
+    acted_on = actions.shape[1] > 0
+    jump_by_state, jump_by_parameter = np.zeros(jump[STATE_ENTRIES]), np.zeros(jump[PARAMETER_ENTRIES])
     tried = taken = 0
     for q in range(free.size):
         sensitivity[int(free[q]) * width + parameters + q] = 1.0
@@ -161,12 +181,24 @@ def integrate(field, p, x, ts, tolerance, most_steps, free, guess, xs, sensitivi
         return BLOW_UP, tried, taken
     slope(field, ts[0], x, p, slopes[0])
     for k in range(ts.size - 1):
-        if correcting:
-            jump(x, guess[k], sensitivity, width, columns)
-            copy(guess[k], x)
-            slope(field, ts[k], x, p, slopes[0])
         t, end = ts[k], ts[k + 1]
         whole = end - t
+        if correcting:
+            carry_miss(x, guess[k], sensitivity, width, columns)
+            copy(guess[k], x)
+        if acted_on and whole <= 0.0:
+            if with_steps:
+                steps[taken, 0], steps[taken, 1], steps[taken, 2] = t, 0.0, k
+                copy(x, steps[taken, 3:])
+            taken += 1
+            act(jump, jump_p, actions[k])
+            leap(jump, t, x, jump_p, points[0], width, jump_by_state, jump_by_parameter, inner, sensitivity)
+            if not within_bound(x):
+                return BLOW_UP, tried, taken
+        if acted_on:
+            act(field, p, actions[k])
+        if correcting or acted_on:
+            slope(field, t, x, p, slopes[0])
         h = whole
         while t < end:
             last = t + h >= end - 1e-12 * whole
@@ -203,14 +235,15 @@ def integrate(field, p, x, ts, tolerance, most_steps, free, guess, xs, sensitivi
 
 
 @njit(**INNER)
-def sweep_back(field, p, steps, taken, free, cotangent, gradient):
-    """Add to ``gradient`` (columns,) that of sum(cotangent * xs), sweeping back over the steps taken."""
+def sweep_back(field, p, jump, jump_p, actions, steps, taken, free, cotangent, gradient):
+    """Add to ``gradient`` (columns,) that of sum(cotangent * xs), sweeping back over the steps and jumps taken."""
     states, parameters = cotangent.shape[1], field[PARAMETERS]
     slopes, points = np.zeros((STAGES + 1, states)), np.zeros((STAGES + 1, states))
     by_state, by_parameter = np.zeros(field[STATE_ENTRIES]), np.zeros(field[PARAMETER_ENTRIES])
     onto_slope, onto_point = np.zeros(states), np.zeros((STAGES, states))
     both = np.zeros(states + parameters)  # sums by state of one stage, and by parameter of all
     adjoint = np.zeros(states)
+    jump_by_state, jump_by_parameter = np.zeros(jump[STATE_ENTRIES]), np.zeros(jump[PARAMETER_ENTRIES])
     following = cotangent.shape[0] - 1
     for n in range(taken - 1, -1, -1):
         t, h, k, x = steps[n, 0], steps[n, 1], int(steps[n, 2]), steps[n, 3:]
@@ -218,6 +251,14 @@ def sweep_back(field, p, steps, taken, free, cotangent, gradient):
             for d in range(states):
                 adjoint[d] += cotangent[following, d]
             following -= 1
+        if h == 0.0:
+            act(jump, jump_p, actions[k])
+            derivatives(jump, t, x, jump_p, jump_by_state, jump_by_parameter)
+            both[:states] = 0.0
+            pull_back(jump, jump_by_state, jump_by_parameter, adjoint, both)
+            copy(both, adjoint)
+            continue
+        act(field, p, actions[k])
         slope(field, t, x, p, slopes[0])
         try_step(field, t, h, x, p, slopes, points)
         copy(x, points[0])
@@ -247,8 +288,9 @@ def sweep_back(field, p, steps, taken, free, cotangent, gradient):
 def serve(call_frame):
     """Solve for every member of the batch.
 
-    Arguments (batch, ...): settings (what to compute, tolerance, steps beyond one per interval, the name of the
-    field, free states ...), parameters, x0, ts, companion (times, states): cotangent, guess, or empty. Results: xs
+    Arguments (batch, ...): settings (what to compute, tolerance, steps beyond one per interval, the names of the
+    field and of its jump, free states ...), parameters, x0, ts, actions (intervals, numbers), parameters of the jump,
+    companion (times, states): cotangent, guess, or empty. Results: xs
     (times, states), report (status, steps), and the sensitivities (times, states, columns) or the gradient (columns,)
     of sum(cotangent * xs). A failed solve leaves its initial state everywhere, and derivatives of zero.
     """
@@ -257,10 +299,13 @@ def serve(call_frame):
     batches, settings, ps, x0s, ts, times, all_xs, report, extra, room = read_batches(call_frame)
     for b in range(batches):
         setting = settings[b]
-        what, tolerance, most_steps, free = setting[0], setting[1], times + int(setting[2]), setting[4:]
+        what, tolerance, most_steps, free = setting[0], setting[1], times + int(setting[2]), setting[5:]
         field = describe(int(setting[3]))
         states, inputs = field[STATES], field[INPUTS]
-        p, x0 = ps[b * inputs : (b + 1) * inputs], x0s[b * states : (b + 1) * states]
+        p, x0 = part_of(ps, inputs, b).copy(), part_of(x0s, states, b)
+        actions, jump, jump_p = read_actions(
+            argument(call_frame, 4), argument(call_frame, 5), int(setting[4]), field, times - 1, b
+        )
         x = np.zeros(states)
         xs = all_xs[b * times * states : (b + 1) * times * states].reshape((times, states))
         derivative = extra[b * room : (b + 1) * room]
@@ -268,12 +313,25 @@ def serve(call_frame):
             (-1, states * (field[PARAMETERS] + free.size))
         )
         size = times * states
-        companion = argument(call_frame, 4)[b * size : (b + 1) * size if what in (GRADIENT, CORRECTION) else b * size]
+        companion = argument(call_frame, 6)[b * size : (b + 1) * size if what in (GRADIENT, CORRECTION) else b * size]
         guess = companion[: size if what == CORRECTION else 0].reshape((-1, states))
-        steps = np.zeros((most_steps if what == GRADIENT else 0, 3 + states))
+        steps = np.zeros((most_steps + times if what == GRADIENT else 0, 3 + states))  # jumps are no steps tried
         copy(x0, x)
         status, tried, taken = integrate(
-            field, p, x, ts[b * times : (b + 1) * times], tolerance, most_steps, free, guess, xs, sensitivities, steps
+            field,
+            p,
+            jump,
+            jump_p,
+            actions,
+            x,
+            part_of(ts, times, b),
+            tolerance,
+            most_steps,
+            free,
+            guess,
+            xs,
+            sensitivities,
+            steps,
         )
         report[2 * b], report[2 * b + 1] = status, tried
         if status != OK:
@@ -283,7 +341,8 @@ def serve(call_frame):
             for m in range(room):
                 derivative[m] = 0.0
         if status == OK and what == GRADIENT:
-            sweep_back(field, p, steps, taken, free, companion.reshape((times, states)), derivative)
+            cotangent = companion.reshape((times, states))
+            sweep_back(field, p, jump, jump_p, actions, steps, taken, free, cotangent, derivative)
     return 0
 
 

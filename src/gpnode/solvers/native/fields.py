@@ -3,7 +3,8 @@
 A field comes as functions of its own, generated and compiled by :mod:`.generate` and called by
 their addresses, all with the signature (number, four arrays):
 
-- ``slope(t; x, p, f, -)`` fills the slopes ``f`` (states,);
+- ``slope(t; x, p, f, -)`` fills the slopes ``f`` (states,); ``p`` are the parameters, the numbers of the action that
+  lasts, and what else the field depends on;
 - ``derivatives(t; x, p, by_state, by_parameter)`` fills the non-zero entries of both Jacobians;
 - ``push_forward(width; by_state, by_parameter, inner, out)`` multiplies the Jacobian by state with a matrix (states,
   width) and adds that by parameter;
@@ -41,10 +42,10 @@ FUNCTIONS = (
 )
 """Of a field, in the order of their addresses in its description; sizes follow."""
 SLOPE, DERIVATIVES, PUSH_FORWARD, PULL_BACK, PULL_BACK_MATRIX, ENTRY_WEIGHTS, WEIGHTED_SECOND_DERIVATIVES = range(7)
-STATES, PARAMETERS, INPUTS, STATE_ENTRIES, PARAMETER_ENTRIES = range(7, 12)
+STATES, PARAMETERS, INPUTS, STATE_ENTRIES, PARAMETER_ENTRIES, ACTIONS = range(7, 13)
 
 ROWS = 1 << 14
-WORDS = 1 + PARAMETER_ENTRIES + 1  # the name, and the description
+WORDS = 1 + ACTIONS + 1  # the name, and the description
 _entering = threading.Lock()
 _table = np.zeros((ROWS, WORDS), np.int64)
 _table_address = shared_address("gpnode_fields", _table)
@@ -116,6 +117,33 @@ def weighted_second_derivatives(field, t, x, p, weights, out):
     call_field(
         field[WEIGHTED_SECOND_DERIVATIVES], t, x.ctypes.data, p.ctypes.data, weights.ctypes.data, out.ctypes.data
     )
+
+
+@njit(**INNER)
+def act(field, p, action):
+    """Put the numbers of an ``action`` where the field looks for them."""
+    for i in range(action.size):
+        p[field[PARAMETERS] + i] = action[i]
+
+
+@njit(**INNER)
+def part_of(array, size, b):
+    """What belongs to member ``b`` of a batch, ``size`` numbers each."""
+    return array[b * size : (b + 1) * size]
+
+
+@njit(**INNER)
+def read_actions(actions, jump_inputs, name, field, intervals, b):
+    """Of member ``b`` of a batch: its actions (intervals, numbers), the jump and the inputs of that.
+
+    ``name`` is that of the jump; zero, as for a field that nothing acts on, gives the field itself, and no actions.
+    """
+    numbers = field[ACTIONS]
+    acting = part_of(actions, intervals * numbers, b).reshape((intervals, numbers))
+    if name == 0:
+        return acting, field, np.zeros(0)
+    jump = describe(name)
+    return acting, jump, part_of(jump_inputs, jump[INPUTS], b).copy()
 
 
 @njit(**INNER)

@@ -26,6 +26,7 @@ from jax.flatten_util import ravel_pytree
 
 from gpnode._config import cache_directory
 from gpnode.solvers.base import VectorField
+from gpnode.solvers.driven import Driven, DrivenField
 from gpnode.solvers.native import fields
 from gpnode.tracing.code import Symbol, Tape, symbols, text
 from gpnode.tracing.interpreter import Unsupported, run
@@ -70,7 +71,7 @@ class Field:
     """A compiled vector field: its ``name`` in the table of fields, a number that depends on its source alone.
 
     ``hoisted`` are traced values the field uses besides its arguments: the parameters that are
-    handed over must be followed by them.
+    handed over must be followed by room for an action, and by them.
     """
 
     name: int
@@ -82,8 +83,19 @@ def compiled(vector_field: VectorField, params: Any, states: int) -> Field:
 
     ``params`` tells structure and shapes.
     """
+    if isinstance(vector_field, Driven):
+        return _compiled(vector_field.field, params, states, vector_field.actions.shape[-1])
+    return _compiled(lambda t, x, p, _: vector_field(t, x, p), params, states, 0)
+
+
+def compiled_jump(system: Driven, params: Any, states: int) -> Field:
+    """The jump of a system that is acted on, as a field whose slopes are the new state."""
+    return _compiled(system.jump, params, states, system.actions.shape[-1])
+
+
+def _compiled(field: DrivenField, params: Any, states: int, actions: int) -> Field:
     with jax.ensure_compile_time_eval():  # we may be inside the tracing of a caller
-        traced = _trace(vector_field, params, states)
+        traced = _trace(field, params, states, actions)
         closed = traced.first
         hoisted = tuple(c for c in closed.consts if isinstance(c, jax.core.Tracer))
         key = (
@@ -108,7 +120,7 @@ def _compile(source: str, sizes: tuple[int, ...]) -> int:
 
 
 class Traced(NamedTuple):
-    """A vector field as functions of t, x and flat parameters.
+    """A vector field as functions of t, x, flat parameters and the numbers of an action.
 
     ``first`` has the field and its Jacobians by state and by parameter as results. ``second()`` traces the derivatives
     of both by state, and ``by_parameters()`` those of the Jacobian by parameter by parameter: they take longer.
@@ -119,24 +131,25 @@ class Traced(NamedTuple):
     by_parameters: Callable[[], ClosedJaxpr]
     states: int
     num_params: int
+    actions: int
 
 
-def _trace(vector_field: VectorField, params: Any, states: int) -> Traced:
+def _trace(vector_field: DrivenField, params: Any, states: int, actions: int) -> Traced:
     flat, unravel = ravel_pytree(jax.tree.map(lambda leaf: np.zeros(jnp.shape(leaf)), params))
 
     if states * (states + flat.size) > _MOST_ENTRIES:
         raise Unsupported(f"its Jacobian has more than {_MOST_ENTRIES} entries")
 
-    def field(t: Any, x: Any, p: Any) -> Any:
-        return jnp.asarray(vector_field(t, x, unravel(p)), dtype=float)
+    def field(t: Any, x: Any, p: Any, action: Any) -> Any:
+        return jnp.asarray(vector_field(t, x, unravel(p), action), dtype=float)
 
     jacobians = jax.jacfwd(field, argnums=(1, 2))
 
-    def first(t: Any, x: Any, p: Any) -> Any:
-        return field(t, x, p), *jacobians(t, x, p)
+    def first(*at: Any) -> Any:
+        return field(*at), *jacobians(*at)
 
     def trace(function: Any) -> ClosedJaxpr:
-        return jax.make_jaxpr(function)(np.zeros(()), np.zeros(states), np.zeros(flat.size))
+        return jax.make_jaxpr(function)(np.zeros(()), np.zeros(states), np.zeros(flat.size), np.zeros(actions))
 
     return Traced(
         trace(first),
@@ -144,6 +157,7 @@ def _trace(vector_field: VectorField, params: Any, states: int) -> Traced:
         lambda: trace(jax.jacfwd(lambda *at: jacobians(*at)[1], argnums=2)),
         states,
         flat.size,
+        actions,
     )
 
 
@@ -151,7 +165,7 @@ def module_source(traced: Traced) -> tuple[str, tuple[int, ...]]:
     """Text of the module for one traced vector field, and the sizes that integrators must know."""
     states, num_params = traced.states, traced.num_params
     tape = Tape()
-    writer = _Writer(tape, states, num_params)
+    writer = _Writer(tape, states, num_params, traced.actions)
     field, by_state, by_parameter = writer.run(traced.first)
     of_state, of_parameter = _non_zeros(by_state), _non_zeros(by_parameter)
     outputs = [(f"f[{d}]", field[d]) for d in range(states)]
@@ -173,19 +187,20 @@ def module_source(traced: Traced) -> tuple[str, tuple[int, ...]]:
             _weighted_second_derivatives(traced, writer, by_parameter, of_state, of_parameter),
         ),
     ]
-    sizes = (states, num_params, writer.inputs, len(of_state), len(of_parameter))
+    sizes = (states, num_params, writer.inputs, len(of_state), len(of_parameter), traced.actions)
     return "\n".join([_IMPORTS, _HELPERS, *functions]), sizes
 
 
 class _Writer:
-    """Runs traced functions of t, x and p on one tape; p is followed by traced constants."""
+    """Runs traced functions of t, x, p and an action on one tape; p is followed by the action and traced constants."""
 
-    def __init__(self, tape: Tape, states: int, num_params: int) -> None:
+    def __init__(self, tape: Tape, states: int, num_params: int, actions: int) -> None:
         self.tape = tape
         x = symbols((f"x[{i}]" for i in range(states)), (states,))
         p = symbols((f"p[{i}]" for i in range(num_params)), (num_params,))
-        self._arguments = [symbols(["t"], ()), x, p]
-        self.inputs = num_params
+        action = symbols((f"p[{num_params + i}]" for i in range(actions)), (actions,))
+        self._arguments = [symbols(["t"], ()), x, p, action]
+        self.inputs = num_params + actions
         self._hoisted: dict[int, np.ndarray] = {}
         self._complete = False
 

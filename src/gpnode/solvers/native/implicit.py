@@ -21,18 +21,22 @@ from gpnode.solvers.native.explicit import (
     TOO_MANY_STEPS,
     copy,
     keep,
+    leap,
     within_bound,
 )
-from gpnode.solvers.native.ffi import INNER, is_registration
+from gpnode.solvers.native.ffi import INNER, argument, is_registration
 from gpnode.solvers.native.fields import (
     INPUTS,
     PARAMETER_ENTRIES,
     PARAMETERS,
     STATE_ENTRIES,
     STATES,
+    act,
     derivatives,
     describe,
+    part_of,
     push_forward,
+    read_actions,
     read_batches,
     slope,
 )
@@ -215,10 +219,11 @@ def carry_sensitivity(
 
 
 @njit(**INNER)
-def integrate(field, p, x, ts, tolerances, most_steps, free, xs, sensitivities):
+def integrate(field, p, jump, jump_p, actions, x, ts, tolerances, most_steps, free, xs, sensitivities):
     """Advance ``x`` (states,) over ``ts``, filling ``xs`` (times, states); returns the status and the steps tried.
 
-    ``tolerances`` are relative and absolute.
+    ``tolerances`` are relative and absolute. ``actions`` (intervals, numbers) last over an interval each; over those
+    without length the state jumps.
     ``sensitivities`` (times, states * columns) is filled unless empty.
     """
     states, parameters = x.size, field[PARAMETERS]
@@ -229,7 +234,8 @@ def integrate(field, p, x, ts, tolerances, most_steps, free, xs, sensitivities):
     room = (np.eye(states), np.zeros(field[PARAMETER_ENTRIES]), np.zeros(states * states + parameters))
     matrix, pivots, gap = np.zeros((states, states)), np.zeros(states, np.int64), np.zeros((states, 1))
     moved, sensitivity = np.zeros((STAGES, states * width)), np.zeros(states * width)
-    with_sensitivities = sensitivities.shape[0] > 0
+    with_sensitivities, acted_on = sensitivities.shape[0] > 0, actions.shape[1] > 0
+    jump_by_state, jump_by_parameter = np.zeros(jump[STATE_ENTRIES]), np.zeros(jump[PARAMETER_ENTRIES])
     for q in range(free.size):
         sensitivity[int(free[q]) * width + parameters + q] = 1.0
     copy(x, xs[0])
@@ -241,6 +247,13 @@ def integrate(field, p, x, ts, tolerances, most_steps, free, xs, sensitivities):
     tried, h = 0, 1e-3 * whole
     for k in range(ts.size - 1):
         t, end = ts[k], ts[k + 1]
+        if acted_on and end <= t:
+            act(jump, jump_p, actions[k])
+            leap(jump, t, x, jump_p, points[0], width, jump_by_state, jump_by_parameter, moved[0], sensitivity)
+            if not within_bound(x):
+                return BLOW_UP, tried
+        if acted_on:
+            act(field, p, actions[k])
         while t < end:
             slope(field, t, x, p, slopes[0])
             finite = True
@@ -282,17 +295,20 @@ def integrate(field, p, x, ts, tolerances, most_steps, free, xs, sensitivities):
 def serve(call_frame):
     """As the explicit integrator's, for a solution alone or with its sensitivities.
 
-    The tolerance among the settings is the relative one; the absolute one follows the field's name.
+    The tolerance among the settings is the relative one; the absolute one follows the names of field and jump.
     """
     if is_registration(call_frame):
         return 0
     batches, settings, ps, x0s, ts, times, all_xs, report, extra, room = read_batches(call_frame)
     for b in range(batches):
         setting = settings[b]
-        free = setting[5:]
+        free = setting[6:]
         field = describe(int(setting[3]))
         states, inputs = field[STATES], field[INPUTS]
-        x0 = x0s[b * states : (b + 1) * states]
+        x0 = part_of(x0s, states, b)
+        actions, jump, jump_p = read_actions(
+            argument(call_frame, 4), argument(call_frame, 5), int(setting[4]), field, times - 1, b
+        )
         x = x0.copy()
         xs = all_xs[b * times * states : (b + 1) * times * states].reshape((times, states))
         derivative = extra[b * room : (b + 1) * room]
@@ -301,10 +317,13 @@ def serve(call_frame):
         )
         status, tried = integrate(
             field,
-            ps[b * inputs : (b + 1) * inputs],
+            part_of(ps, inputs, b).copy(),
+            jump,
+            jump_p,
+            actions,
             x,
-            ts[b * times : (b + 1) * times],
-            (setting[1], setting[4]),
+            part_of(ts, times, b),
+            (setting[1], setting[5]),
             times + int(setting[2]),
             free,
             xs,

@@ -18,12 +18,15 @@ from gpnode.solvers.native.fields import (
     PARAMETERS,
     STATE_ENTRIES,
     STATES,
+    act,
     derivatives,
     describe,
     entry_weights,
+    part_of,
     pull_back,
     pull_back_matrix,
     push_forward,
+    read_actions,
     slope,
     weighted_second_derivatives,
 )
@@ -82,11 +85,12 @@ def steps_needed(h, by_state0, by_state2):
 
 
 @njit(**INNER)
-def differentiate_sensitivities(field, p, ts, xs, sensitivities, weights, free, gradient):
+def differentiate_sensitivities(field, p, jump, jump_p, actions, ts, xs, sensitivities, weights, free, gradient):
     """Fill ``gradient`` (columns,), about that of sum(weights * sensitivities), both (times, states * columns).
 
     The adjoint equations of path and sensitivities, by fourth-order steps back over the intervals of ``ts``, cut where
-    steps would not be stable; ``nan`` where that takes too many. Names end in 2 at the end of a step, in 1 in its
+    steps would not be stable; ``nan`` where that takes too many. Over intervals without length the state jumps, if
+    there are ``actions`` (intervals, numbers). Names end in 2 at the end of a step, in 1 in its
     middle, in 0 at its beginning.
     """
     times, states = xs.shape
@@ -106,6 +110,9 @@ def differentiate_sensitivities(field, p, ts, xs, sensitivities, weights, free, 
     onto_path0, onto_path1, onto_path2 = np.zeros(inputs), np.zeros(inputs), np.zeros(inputs)
     pa, pb, pc, pd = np.zeros(inputs), np.zeros(inputs), np.zeros(inputs), np.zeros(inputs)
     entries = np.zeros(jx0.size + jp0.size)
+    acted_on = actions.shape[1] > 0
+    jump_by_state, jump_by_parameter = np.zeros(jump[STATE_ENTRIES]), np.zeros(jump[PARAMETER_ENTRIES])
+    jump_entries = np.zeros(jump_by_state.size + jump_by_parameter.size)
     gradient[:] = 0.0
     copy(xs[-1], x2)
     copy(sensitivities[-1], s2)
@@ -117,7 +124,24 @@ def differentiate_sensitivities(field, p, ts, xs, sensitivities, weights, free, 
             has_new_weights = has_new_weights or weights[k + 1, m] != 0.0
         length = ts[k + 1] - ts[k]
         if length <= 0.0:
+            if acted_on:
+                act(jump, jump_p, actions[k])
+                derivatives(jump, ts[k], xs[k], jump_p, jump_by_state, jump_by_parameter)
+                pa[:] = 0.0
+                through_sensitivity(jump, ts[k], xs[k], jump_p, adjoint, sensitivities[k], jump_entries, pa)
+                pull_back(jump, jump_by_state, jump_by_parameter, path, pa)
+                pull_back_matrix(jump, width, jump_by_state, adjoint, trial)
+                copy(trial, adjoint)
+                copy(pa, path)
+                for q in range(inputs - states):
+                    gradient[q] += pa[states + q]
             continue
+        if acted_on:  # what acted after this interval did not act on it
+            act(field, p, actions[k])
+            copy(xs[k + 1], x2)
+            copy(sensitivities[k + 1], s2)
+            linearise(field, width, ts[k + 1], x2, s2, p, f2, jx2, jp2, ds2)
+            has_new_weights = True
         linearise(field, width, ts[k], xs[k], sensitivities[k], p, f_begin, jx_begin, jp_begin, ds_begin)
         steps = steps_needed(length, jx_begin, jx2)
         if steps > MOST_STEPS:
@@ -197,8 +221,9 @@ def differentiate_sensitivities(field, p, ts, xs, sensitivities, weights, free, 
 def serve(call_frame):
     """:func:`differentiate_sensitivities` for every member of the batch.
 
-    Arguments (batch, ...): settings (the name of the field, free states ...), parameters, ts, xs (times, states),
-    sensitivities and weights (times, states, columns). Result: the gradient (columns,).
+    Arguments (batch, ...): settings (the names of the field and of its jump, free states ...), parameters, ts, xs
+    (times, states), sensitivities and weights (times, states, columns), actions (intervals, numbers), parameters of the
+    jump. Result: the gradient (columns,).
     """
     if is_registration(call_frame):
         return 0
@@ -218,17 +243,22 @@ def serve(call_frame):
         setting = settings[b * num_settings : (b + 1) * num_settings]
         field = describe(int(setting[0]))
         states, inputs = field[STATES], field[INPUTS]
-        path, matrix = slice(b * times * states, (b + 1) * times * states), times * states * columns
-        block = slice(b * matrix, (b + 1) * matrix)
+        matrix = times * states * columns
+        actions, jump, jump_p = read_actions(
+            argument(call_frame, 6), argument(call_frame, 7), int(setting[1]), field, times - 1, b
+        )
         differentiate_sensitivities(
             field,
-            ps[b * inputs : (b + 1) * inputs],
-            ts[b * times : (b + 1) * times],
-            xs[path].reshape((times, states)),
-            sensitivities[block].reshape((times, states * columns)),
-            weights[block].reshape((times, states * columns)),
-            setting[1:],
-            gradients[b * columns : (b + 1) * columns],
+            part_of(ps, inputs, b).copy(),
+            jump,
+            jump_p,
+            actions,
+            part_of(ts, times, b),
+            part_of(xs, times * states, b).reshape((times, states)),
+            part_of(sensitivities, matrix, b).reshape((times, states * columns)),
+            part_of(weights, matrix, b).reshape((times, states * columns)),
+            setting[2:],
+            part_of(gradients, columns, b),
         )
     return 0
 

@@ -16,9 +16,10 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from gpnode.solvers.base import CorrectsGuess, HasSecondDerivatives, Solution, Solver, VectorField
+from gpnode.solvers.driven import Driven, actions_of, with_actions
 from gpnode.solvers.native import explicit, implicit, second_order
 from gpnode.solvers.native.availability import why_unavailable
-from gpnode.solvers.native.generate import compiled
+from gpnode.solvers.native.generate import Field, compiled, compiled_jump
 from gpnode.tracing.interpreter import Unsupported
 
 _SOLUTION, _SENSITIVITIES, _GRADIENT = explicit.SOLUTION, explicit.SENSITIVITIES, explicit.GRADIENT
@@ -85,7 +86,7 @@ class _Compiled(Solver):
         columns = flat.size + len(free)
         jacobian = (ts.size, x0.size, columns)
         extra = {_SOLUTION: (0,), _SENSITIVITIES: jacobian, _CORRECTION: jacobian, _GRADIENT: (columns,)}[what]
-        inputs = jnp.concatenate([flat, *(jnp.ravel(h).astype(float) for h in field.hoisted)])
+        acting, jump, jump_inputs = _actions(vector_field, params, flat, x0.size, ts)
         if companion is None:
             companion = jnp.zeros((0, x0.size))
         xs, report, extra_values = jax.ffi.ffi_call(
@@ -93,14 +94,29 @@ class _Compiled(Solver):
             tuple(jax.ShapeDtypeStruct(s, jnp.float64) for s in ((ts.size, x0.size), (2,), extra)),
             vmap_method="broadcast_all",
         )(
-            jnp.asarray([what, first, self.max_steps, field.name, *others, *free], dtype=float),
-            inputs,
+            jnp.asarray([what, first, self.max_steps, field.name, jump, *others, *free], dtype=float),
+            _inputs(field, flat, acting.shape[1]),
             x0,
             ts,
+            acting,
+            jump_inputs,
             companion,
         )
         path = Solution(xs, report[0].astype(int), report[1].astype(int))
         return path, extra_values
+
+
+def _inputs(field: Field, flat: Array, actions: int) -> Array:
+    """What compiled code is handed as ``p``: parameters, room for an action, values used besides."""
+    return jnp.concatenate([flat, jnp.zeros(actions), *(jnp.ravel(h).astype(float) for h in field.hoisted)])
+
+
+def _actions(vector_field: VectorField, params: Any, flat: Array, states: int, ts: Array) -> tuple[Array, int, Array]:
+    """What acts in each interval, the name of the jump (zero if nothing acts), and its inputs."""
+    if not isinstance(vector_field, Driven) or not vector_field.actions.shape[-1]:
+        return jnp.zeros((ts.size - 1, 0)), 0, jnp.zeros(0)
+    jump = compiled_jump(vector_field, params, states)
+    return vector_field.actions, jump.name, _inputs(jump, flat, vector_field.actions.shape[-1])
 
 
 def _number(value: Any) -> Any:
@@ -153,20 +169,22 @@ class Native(_Compiled, CorrectsGuess, HasSecondDerivatives):
         flat, _ = ravel_pytree(params)
         field = compiled(vector_field, params, xs.shape[1])
         second_order.register_once()
-        inputs = jnp.concatenate([flat, *(jnp.ravel(h).astype(float) for h in field.hoisted)])
-        settings = jnp.asarray([field.name, *free_states], dtype=float)
+        acting, jump, jump_inputs = _actions(vector_field, params, flat, xs.shape[1], ts)
+        settings = jnp.asarray([field.name, jump, *free_states], dtype=float)
         result = jax.ShapeDtypeStruct(jacobian.shape[-1:], jnp.float64)
         call = jax.ffi.ffi_call(second_order.TARGET, result, vmap_method="broadcast_all")
-        return call(settings, inputs, ts, xs, jacobian, weights)
+        return call(settings, _inputs(field, flat, acting.shape[1]), ts, xs, jacobian, weights, acting, jump_inputs)
 
     def solve_with_pull_back(
         self, vector_field: VectorField, params: Any, x0: Array, ts: Array, free_states: tuple[int, ...]
     ) -> tuple[Solution, Callable[[Array], Array]]:
-        def pull_back(cotangent: Array, params: Any, x0: Array, ts: Array) -> Array:
-            return self._call(_GRADIENT, vector_field, params, x0, ts, free_states, cotangent)[1]
+        def pull_back(cotangent: Array, params: Any, x0: Array, ts: Array, actions: Array) -> Array:
+            system = with_actions(vector_field, actions)
+            return self._call(_GRADIENT, system, params, x0, ts, free_states, cotangent)[1]
 
         solution, _ = self._call(_SOLUTION, vector_field, params, x0, ts, free_states)
-        return solution, jax.tree_util.Partial(pull_back, params=params, x0=x0, ts=ts)
+        actions = actions_of(vector_field)
+        return solution, jax.tree_util.Partial(pull_back, params=params, x0=x0, ts=ts, actions=actions)
 
     def at_tolerance(self, step_error: float) -> Native:
         # Well above the grid's own errors: where steps are cut for some draws and not for others, the
@@ -212,6 +230,8 @@ def unsupported(vector_field: VectorField, params: Any, states: int) -> str | No
         return reason
     try:
         compiled(vector_field, params, states)
+        if isinstance(vector_field, Driven):
+            compiled_jump(vector_field, params, states)
     except Unsupported as error:
         return str(error)
     return None
