@@ -22,6 +22,7 @@ configure_jax()  # before anything below creates an array
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:  # the same names as below, for tools that read code without running it
+    from .data.experiments import Dose, Event, Experiment, Lines, Smooth, Steps
     from .data.observations import Observations
     from .design.calibration import Calibration, calibrate
     from .design.simulation import simulate
@@ -64,6 +65,7 @@ if TYPE_CHECKING:  # the same names as below, for tools that read code without r
         TruncatedNormal,
         Uniform,
     )
+    from .model.priors.given import Given
     from .model.priors.population import Population
     from .problem.binding import bind
     from .render import plots
@@ -75,6 +77,7 @@ if TYPE_CHECKING:  # the same names as below, for tools that read code without r
     from .solvers import Adaptive, FixedGrid, Native, NativeStiff, Stiff
 
 _PUBLIC = {
+    "data.experiments": ("Dose", "Event", "Experiment", "Lines", "Smooth", "Steps"),
     "data.observations": ("Observations",),
     "design.calibration": ("Calibration", "calibrate"),
     "design.simulation": ("simulate",),
@@ -99,6 +102,7 @@ _PUBLIC = {
     "model.dynamics": ("Dictionary", "KnownForm", "Sum", "fourier", "polynomial", "term"),
     "model.model": ("Around", "Model"),
     "model.paper": ("paper_priors",),
+    "model.priors.given": ("Given",),
     "model.priors.population": ("Population",),
     "model.observation": ("kernels",),
     "model.observation.observables": ("Observable",),
@@ -138,6 +142,9 @@ __all__ = [
     "CombinedNoise",
     "DataError",
     "Dictionary",
+    "Dose",
+    "Event",
+    "Experiment",
     "Exponential",
     "FileFormatError",
     "FinnishHorseshoe",
@@ -146,6 +153,7 @@ __all__ = [
     "FixedGrid",
     "Forecast",
     "Gamma",
+    "Given",
     "GpnodeError",
     "HalfNormal",
     "Horseshoe",
@@ -154,6 +162,7 @@ __all__ = [
     "KnownForm",
     "Laplace",
     "Lifted",
+    "Lines",
     "Log",
     "LogNormal",
     "Model",
@@ -169,8 +178,10 @@ __all__ = [
     "Population",
     "Posterior",
     "PosteriorError",
+    "Smooth",
     "SpikeAndSlab",
     "StartError",
+    "Steps",
     "Stiff",
     "StorageError",
     "StudentNoise",

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from gpnode._aliases import accepts
+from gpnode.data.experiments import Experiment
 from gpnode.data.series import (
     DEFAULT_EXPERIMENT,
     Series,
@@ -55,6 +56,8 @@ class Observations:
     time_unit: str | None = None
     notes: tuple[str, ...] = ()
     """What was made of the file the measurements came from."""
+    done: Mapping[str, Experiment] = field(default_factory=dict)
+    """What is done in experiments, of those in which anything is."""
 
     def __init__(
         self,
@@ -240,10 +243,28 @@ class Observations:
 
     def with_time_unit(self, time_unit: str | None) -> Observations:
         """The same measurements with another label for the unit of time."""
+        return self._replaced(time_unit=time_unit)
+
+    def with_experiments(self, done: Experiment | Mapping[str, Experiment]) -> Observations:
+        """The same measurements, with what is done in each experiment, or in all of them alike.
+
+        >>> data = gn.Observations({"x": (np.arange(4.0), [1.0, 0.6, 1.3, 0.9])})
+        >>> data = data.with_experiments(gn.Experiment(doses=[gn.Dose("x", 1.0, time=1.5)]))
+        """
+        if isinstance(done, Experiment):
+            done = dict.fromkeys(self.experiments, done)
+        done = {str(name): one for name, one in done.items()}
+        for name, one in done.items():
+            if not isinstance(one, Experiment):
+                raise DataError(f"what is done in {name!r} must be an Experiment(...); got {type(one).__name__}.")
+            if name not in self.experiments:
+                raise DataError(f"there is no experiment {name!r}; the data have {', '.join(self.experiments)}.")
+        return self._replaced(done=done)
+
+    def _replaced(self, **changes: Any) -> Observations:
         new = Observations.__new__(Observations)
-        kept = {"series": self.series, "start": self.start, "time_unit": time_unit, "notes": self.notes}
-        for name, value in kept.items():
-            object.__setattr__(new, name, value)
+        for name in ("series", "start", "time_unit", "notes", "done"):
+            object.__setattr__(new, name, changes.get(name, getattr(self, name)))
         return new
 
     def to_long(self) -> pd.DataFrame:
@@ -308,6 +329,7 @@ class Observations:
         object.__setattr__(self, "start", start_times(kept, start, origin, time_unit))
         object.__setattr__(self, "time_unit", time_unit)
         object.__setattr__(self, "notes", ())
+        object.__setattr__(self, "done", {})
         for experiment in self.experiments:
             end = max(s.times[-1] for s in kept if s.experiment == experiment)
             if not end > self.start[experiment]:

@@ -12,10 +12,10 @@ import numpyro.distributions as dist
 
 from gpnode.errors import ModelError
 from gpnode.model.dynamics.base import Named
-from gpnode.model.priors.distributions import say_how_to_write
+from gpnode.model.priors.distributions import describe_hyper, say_how_to_write, write_prior
 
 
-def check_priors(priors: Mapping[str, Any], also: type = Real) -> None:
+def check_priors(priors: Mapping[str, Any], also: Any = Real) -> None:
     """Refuse what is neither a distribution of one number, nor a number, nor of the kind that is ``also`` allowed."""
     for name, prior in priors.items():
         if isinstance(prior, dist.Distribution):
@@ -26,6 +26,16 @@ def check_priors(priors: Mapping[str, Any], also: type = Real) -> None:
                 f"the prior of {name!r} must be a numpyro distribution or a number; got {type(prior).__name__}."
                 f"{say_how_to_write(prior)}"
             )
+
+
+def write_any_prior(prior: Any) -> str:
+    """What was given for a parameter, as one would write it."""
+    return write_prior(prior) if isinstance(prior, dist.Distribution | Real) else repr(prior)
+
+
+def describe_prior(prior: Any) -> Any:
+    """What was given for a parameter, for records and the fingerprint."""
+    return describe_hyper(prior) if isinstance(prior, dist.Distribution | Real) else prior.describe()
 
 
 def shapes_of(

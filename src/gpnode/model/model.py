@@ -11,11 +11,13 @@ import numpyro.distributions as dist
 
 from gpnode.errors import ModelError
 from gpnode.model.dynamics import Dynamics
+from gpnode.model.functions import describe_prior
 from gpnode.model.observation.kernels import Kernel, SquaredExponential
 from gpnode.model.observation.noise import CombinedNoise, Noise, NoiseModel
 from gpnode.model.observation.observables import Observable
 from gpnode.model.observation.transforms import Identity, Transform
 from gpnode.model.priors.distributions import describe_hyper, write_prior
+from gpnode.model.priors.given import Given
 from gpnode.solvers import Solver
 
 Spec = TypeVar("Spec")
@@ -133,10 +135,15 @@ class Model:
             for name, prior in self.observable_of(variable).priors.items():
                 if name in self.dynamics.numbers or name in self.states:
                     raise ModelError(f"{name!r} in the observable {variable!r} has its prior already; leave it out.")
-                if name in priors and describe_hyper(prior) != describe_hyper(priors[name]):
+                if name in priors and describe_prior(prior) != describe_prior(priors[name]):
                     raise ModelError(f"{name!r} has another prior in {variable!r} than elsewhere. Give one for all.")
                 priors[name] = prior
         return priors
+
+    def given(self) -> dict[str, str]:
+        """What experiments give: the names users know, by full name."""
+        measuring = {n: n for n, p in self.measuring_priors().items() if isinstance(p, Given)}
+        return self.dynamics.given("") | measuring
 
     def kernel_of(self, variable: str) -> Kernel | None:
         if not self.noise_of(variable).is_normal:

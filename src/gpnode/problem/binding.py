@@ -14,6 +14,7 @@ import numpy as np
 import numpyro.distributions as dist
 
 from gpnode._config import require_float64
+from gpnode.data.experiments import Experiment
 from gpnode.data.observations import Observations
 from gpnode.data.scaling import Scaling
 from gpnode.data.series import Series
@@ -26,11 +27,13 @@ from gpnode.model.priors.ordering import sort_numbers
 from gpnode.model.priors.parameters import Independent
 from gpnode.model.priors.population import population_block
 from gpnode.problem.density import Problem
+from gpnode.problem.driving import driving_of
 from gpnode.problem.grid import with_steps
 from gpnode.problem.initial import InitialStates
 from gpnode.problem.observables import Measurements, Observable, Reading
 from gpnode.problem.smoothing import can_be_smoothed, characteristic_time, smooth, smoothed_level
-from gpnode.solvers import fastest_solver
+from gpnode.solvers import FixedGrid, fastest_solver
+from gpnode.solvers.base import FORWARD_LIMIT
 
 
 def bind(model: Model, data: Observations, *, scaling: Scaling | None = None) -> Problem:
@@ -44,6 +47,7 @@ def bind(model: Model, data: Observations, *, scaling: Scaling | None = None) ->
     _check_names(model, data)
     scaling = _scaling(model, data) if scaling is None else scaling
     observables = tuple(_observable(model, data, variable, scaling) for variable in data.variables)
+    driving = driving_of(model, data, scaling, data.done)
     measured_times = _solver_times(data, scaling)
     dynamics = model.dynamics.bind(model.states, scaling, data.size, "")
     found = model.dynamics.populations("")
@@ -51,19 +55,25 @@ def bind(model: Model, data: Observations, *, scaling: Scaling | None = None) ->
     shapes = {p.name: jnp.zeros(p.shape) for block in dynamics.blocks for p in block.parameters()}
     shapes |= {block.name: jnp.zeros(()) for block in populations}
     params = {name: shapes[name] for name in dynamics.parameter_names}
+    actions = None if driving is None else jnp.asarray(driving.actions_on(measured_times))
     problem = Problem(
         dynamics=dynamics,
         initial=_initial(model, data),
         observables=observables,
         measured=tuple(_measured(s, data, observables, scaling, measured_times) for s in data.series),
         scaling=scaling,
-        solver=fastest_solver(model.solver, dynamics.vector_field, params, len(model.states)),
+        solver=FixedGrid(),  # until it is known which one can
         nodes=jnp.asarray(measured_times),
         measured_times=jnp.asarray(measured_times),
         states=model.states,
         experiments=data.experiments,
+        forward_limit=FORWARD_LIMIT,
         populations=populations,
+        driving=driving,
+        actions=actions,
     )
+    system = problem.system(None if actions is None else actions[0])
+    problem = problem.with_solver(fastest_solver(model.solver, system, params, len(model.states)))
     names = [p.name for p in problem.layout.parameters]
     for name in names:
         if "/" in name or name in _RESERVED:
@@ -89,6 +99,8 @@ def data_fingerprint(data: Observations) -> str:
         digest.update(s.values.tobytes())
         if s.limits.any():
             digest.update(s.limits.tobytes())
+    for name in sorted(data.done):
+        digest.update("\0".join([name, *data.done[name].words()]).encode())
     return digest.hexdigest()
 
 
@@ -169,7 +181,8 @@ def _state_scale(model: Model, data: Observations, state: str) -> float:
         return float(np.abs(data.values_of(state)).max())
     initial = model.initial[state]
     sizes = [_size(v) for v in (initial.values() if isinstance(initial, Mapping) else [initial])]
-    return max(sizes) or 1.0
+    doses = [abs(dose.amount) for done in data.done.values() for dose in done.doses if dose.state == state]
+    return max(*sizes, *doses, 0.0) or 1.0
 
 
 def _size(initial: Any) -> float:
@@ -216,18 +229,23 @@ def _reading(model: Model, data: Observations, variable: str, scaling: Scaling) 
     """What a measured variable is that is no state."""
     observable, everywhere = model.observable_of(variable), model.measuring_priors()
     free = {n: _as_arrays(p) for n, p in observable.priors.items() if isinstance(p, dist.Distribution)}
-    fixed = {n: float(p) for n, p in everywhere.items() if not isinstance(p, dist.Distribution)}
+    fixed = {n: float(p) for n, p in everywhere.items() if isinstance(p, Real)}
     function = observable.bound(variable, model.states, (*model.dynamics.numbers, *everywhere))
     scale = float(model.scales.get(variable, np.abs(data.values_of(variable)).max()))
     return Reading(free, fixed, scaling, jnp.asarray(scale or 1.0), function, model.states)
 
 
 def _solver_times(data: Observations, scaling: Scaling) -> np.ndarray:
-    """Start and measurement times of each experiment (experiments, times), the last one repeated."""
-    times = [
-        np.unique(np.concatenate([[data.start[r]], *(s.times for s in data.series if s.experiment == r)]))
-        for r in data.experiments
-    ]
+    """Start, measurement times and changes of each experiment (experiments, times), the last one repeated.
+
+    The time of a jump is there twice.
+    """
+    times = []
+    for r in data.experiments:
+        done = data.done.get(r, Experiment())
+        measured = np.concatenate([[data.start[r]], *(s.times for s in data.series if s.experiment == r)])
+        before_end = [t[(t >= measured.min()) & (t < measured.max())] for t in (done.break_times(), done.jump_times())]
+        times.append(np.sort(np.concatenate([np.union1d(measured, before_end[0]), before_end[1]])))
     longest = max(t.size for t in times)
     padded = np.stack([np.pad(t, (0, longest - t.size), mode="edge") for t in times])
     return np.asarray(scaling.solver_time(jnp.asarray(padded)))

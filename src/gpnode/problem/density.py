@@ -7,29 +7,36 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.flatten_util import ravel_pytree
 
 from gpnode.data.scaling import Scaling
 from gpnode.model.dynamics import BoundDynamics
 from gpnode.model.priors.parameters import Block, Independent, Values
 from gpnode.model.priors.population import PopulationBlock
 from gpnode.problem.covariance import DENSE_LIMIT
+from gpnode.problem.driving import Driving
 from gpnode.problem.initial import InitialStates
 from gpnode.problem.layout import Layout
 from gpnode.problem.observables import Measurements, Observable
-from gpnode.solvers import Solution, Solver, Status, differentiate_jacobian, solve_from_guess, solve_with_gradient
-from gpnode.solvers.base import FORWARD_LIMIT
+from gpnode.problem.paths import Paths
+from gpnode.solvers import (
+    Solution,
+    Solver,
+    Status,
+    differentiate_jacobian,
+    solve_from_guess,
+)
 
 _TIGHT = 1e-9
 
 
-class Problem(eqx.Module):
+class Problem(Paths):
     """Posterior of a model given data.
 
     ``nodes`` (experiments, times) are the times handed to the solver: every measurement and,
     for a fixed-grid solver, the steps in between. ``measured_times`` are the measurements
-    alone. Shorter experiments repeat their last time. With more parameters than ``forward_limit``, gradients run
-    backward.
+    alone. Shorter experiments repeat their last time. If anything is done in experiments, ``driving`` tells how, and
+    ``actions`` (experiments, intervals, numbers) what acts between nodes. With more parameters than
+    ``forward_limit``, gradients run backward.
     """
 
     dynamics: BoundDynamics
@@ -42,8 +49,10 @@ class Problem(eqx.Module):
     measured_times: Array
     states: tuple[str, ...] = eqx.field(static=True)
     experiments: tuple[str, ...] = eqx.field(static=True)
-    forward_limit: int = eqx.field(static=True, default=FORWARD_LIMIT)
-    populations: tuple[PopulationBlock, ...] = ()
+    forward_limit: int = eqx.field(static=True)
+    populations: tuple[PopulationBlock, ...]
+    driving: Driving | None
+    actions: Array | None
 
     # -- parameters -----------------------------------------------------------------------
 
@@ -156,61 +165,25 @@ class Problem(eqx.Module):
 
     def outputs_along(self, ts: Array, xs: Array, values: Values, experiment: int) -> Array:
         """Scaled :attr:`outputs` (n, outputs) at solver times (n,) of a scaled path (n, states) of an experiment."""
-        parameters = self.reading_parameters(self.values_in(values, experiment)) if self.has_readings else {}
-        readings = [o.predict(ts, xs, parameters)[:, None] for o in self.observables if o.reading is not None]
-        return jnp.concatenate([xs, *readings], axis=1) if readings else xs
+        if not self.has_readings:
+            return xs
+        given = self.given_along(experiment, ts)
+        values = self.values_in(values, experiment)
+        readings = [self._read(o, ts, xs, values, given)[:, None] for o in self.observables if o.reading is not None]
+        return jnp.concatenate([xs, *readings], axis=1)
+
+    def _read(self, observable: Observable, ts: Array, xs: Array, values: Values, given: Values) -> Array:
+        """Scaled values (n,) of a measured variable, of ``values`` as one experiment has them."""
+        if observable.reading is None:
+            return xs[:, observable.state]
+        reading = observable.reading
+
+        def one(t: Array, x: Array, given: Values) -> Array:
+            return reading(t, x, self.reading_parameters(values | given))
+
+        return jax.vmap(one)(ts, xs, given)
 
     # -- density --------------------------------------------------------------------------
-
-    def solve(self, values: Values) -> Solution:
-        """Scaled paths (experiments, nodes, states), one status and step count per experiment."""
-        x0, params = self.start_and_params(values)
-
-        def one(x0: Array, ts: Array, params: Values) -> Solution:
-            free, limit = self.initial.free_states, self.forward_limit
-            return solve_with_gradient(self.solver, self.dynamics.vector_field, params, x0, ts, free, limit)
-
-        return jax.vmap(one, in_axes=(0, 0, self.parameter_axes))(x0, self.nodes, params)
-
-    @property
-    def parameter_axes(self) -> dict[str, int | None]:
-        """Which parameters of the vector field have a value for each experiment."""
-        individual = {block.name for block in self.populations}
-        return {name: 0 if name in individual else None for name in self.dynamics.parameter_names}
-
-    def values_in(self, values: Values, experiment: int) -> Values:
-        """Values as one experiment has them."""
-        return values | {block.name: values[block.name][experiment] for block in self.populations}
-
-    def start_and_params(self, values: Values) -> tuple[Array, Values]:
-        """Scaled initial states (experiments, states), and what the vector field needs: populations (experiments,)."""
-        x0 = self.initial.values(values) / self.scaling.state_scale
-        return x0, {name: values[name] for name in self.dynamics.parameter_names}
-
-    def solve_path(self, values: Values, experiment: int, ts: Array, initial: Array | None = None) -> Solution:
-        """The scaled path of one experiment at solver times ``ts`` (n,), the first of which is its start.
-
-        It starts from its own initial values, or from ``initial`` (states,) in user units where these are not NaN.
-        """
-        x0 = self.initial.values(values)[experiment]
-        x0 = x0 if initial is None else jnp.where(jnp.isnan(initial), x0, initial)
-        params = {name: self.values_in(values, experiment)[name] for name in self.dynamics.parameter_names}
-        return self.solver.solve(self.dynamics.vector_field, params, x0 / self.scaling.state_scale, ts)
-
-    def horizon(self, fraction: Array) -> Array:
-        """Solver time (experiments, 1) at which each experiment has run through ``fraction`` of its length."""
-        first, last = self.nodes[:, :1], self.nodes[:, -1:]
-        return first + fraction * (last - first)
-
-    def solve_until(self, values: Values, fraction: Array) -> Solution:
-        """As :meth:`solve`, but paths stand still after ``fraction`` of their length, and derivatives run forward."""
-        x0, params = self.start_and_params(values)
-        ts = jnp.minimum(self.nodes, self.horizon(fraction))
-
-        def one(x: Array, t: Array, params: Values) -> Solution:
-            return self.solver.solve(self.dynamics.vector_field, params, x, t)
-
-        return jax.vmap(one, in_axes=(0, 0, self.parameter_axes))(x0, ts, params)
 
     def path_inputs(self, values: Values) -> Array:
         """What each experiment's predictions depend on (experiments, columns).
@@ -219,22 +192,17 @@ class Problem(eqx.Module):
         """
         x0, params = self.start_and_params(values)
         free = jnp.asarray(self.initial.free_states, dtype=int)
-        columns = [self._flat_by_experiment(params, len(x0)), x0[:, free]]
+        columns = [self.flat_by_experiment(params, len(x0)), x0[:, free]]
         own = self.reading_block.names
         if own:
             columns.append(jnp.broadcast_to(jnp.stack([values[name] for name in own]), (len(x0), len(own))))
         return jnp.concatenate(columns, axis=1)
 
-    def _flat_by_experiment(self, params: Values, count: int) -> Array:
-        """Parameters of the vector field (experiments, numbers)."""
-        if not self.populations:
-            flat, _ = ravel_pytree(params)
-            return jnp.broadcast_to(flat, (count, flat.size))
-        return jax.vmap(lambda one: ravel_pytree(one)[0], in_axes=(self.parameter_axes,))(params)
-
     def reading_parameters(self, values: Values) -> Values:
         """What readings may use, by the names the user gave, of values as one experiment has them."""
-        return self.dynamics.numbers(values) | {name: values[name] for name in self.reading_block.names}
+        given = () if self.driving is None else (name for name, _ in self.driving.inputs)
+        own = {name: values[name] for name in (*self.reading_block.names, *given)}
+        return self.dynamics.numbers(values) | own
 
     def solve_with_jacobian(self, values: Values, guess: Array | None = None) -> tuple[Solution, Array]:
         """Paths, and their derivatives (experiments, nodes, states, columns) by :meth:`path_inputs`.
@@ -243,11 +211,14 @@ class Problem(eqx.Module):
         """
         x0, params = self.start_and_params(values)
 
-        def one(x0: Array, ts: Array, guess: Array | None, params: Values) -> tuple[Solution, Array]:
+        def one(
+            x0: Array, ts: Array, guess: Array | None, params: Values, actions: Array | None
+        ) -> tuple[Solution, Array]:
             free = self.initial.free_states
-            return solve_from_guess(self.solver, self.dynamics.vector_field, params, x0, ts, free, guess)
+            return solve_from_guess(self.solver, self.system(actions), params, x0, ts, free, guess)
 
-        paths, jacobian = jax.vmap(one, in_axes=(0, 0, 0, self.parameter_axes))(x0, self.nodes, guess, params)
+        axes = (0, 0, 0, self.parameter_axes, 0)
+        paths, jacobian = jax.vmap(one, in_axes=axes)(x0, self.nodes, guess, params, self.actions)
         own = len(self.reading_block.names)  # which do not move the path
         return paths, jnp.pad(jacobian, [(0, 0)] * 3 + [(0, own)]) if own else jacobian
 
@@ -261,24 +232,23 @@ class Problem(eqx.Module):
         if own:
             jacobian, weights = jacobian[..., :-own], weights[..., :-own]
 
-        def one(ts: Array, xs: Array, jacobian: Array, weights: Array, params: Values) -> Array:
-            field, free = self.dynamics.vector_field, self.initial.free_states
-            return differentiate_jacobian(self.solver, field, params, ts, xs, jacobian, weights, free)
+        def one(ts: Array, xs: Array, jacobian: Array, weights: Array, params: Values, actions: Array | None) -> Array:
+            system, free = self.system(actions), self.initial.free_states
+            return differentiate_jacobian(self.solver, system, params, ts, xs, jacobian, weights, free)
 
-        axes = (0, 0, 0, 0, self.parameter_axes)
-        steered = jax.vmap(one, in_axes=axes)(self.nodes, xs, jacobian, weights, params)
+        axes = (0, 0, 0, 0, self.parameter_axes, 0)
+        steered = jax.vmap(one, in_axes=axes)(self.nodes, xs, jacobian, weights, params, self.actions)
         return jnp.pad(steered, [(0, 0), (0, own)]) if own else steered
 
     def predictions(self, paths: Solution, values: Values) -> list[Array]:
         """What every block measures (n,), on the scale of its variable."""
-        return [
-            self.observables[block.observable].predict(
-                self.nodes[block.experiment, block.rows],
-                paths.xs[block.experiment, block.rows],
-                self.reading_parameters(self.values_in(values, block.experiment)) if self.has_readings else {},
-            )
-            for block in self.measured
-        ]
+        predicted = []
+        for block in self.measured:
+            ts, xs = self.nodes[block.experiment, block.rows], paths.xs[block.experiment, block.rows]
+            given = self.given_along(block.experiment, ts) if self.has_readings else {}
+            own = self.values_in(values, block.experiment)
+            predicted.append(self._read(self.observables[block.observable], ts, xs, own, given))
+        return predicted
 
     @property
     def has_readings(self) -> bool:

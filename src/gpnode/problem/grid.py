@@ -36,7 +36,9 @@ def with_steps(problem: Problem, counts: np.ndarray | None = None) -> Problem:
     gaps = np.diff(measured, axis=1)
     if counts is None:
         counts = np.maximum(1, np.ceil(_STEPS_PER_TIME * gaps - 1e-9))
-    counts = np.where(gaps > 0, counts, 0).astype(int)
+    # Before an experiment's end, times without a gap between them are those of a jump.
+    before_end = measured[:, 1:] < measured[:, -1:]
+    counts = np.where(gaps > 0, counts, before_end).astype(int)
     total = -(-int(counts.sum(axis=1).max()) // _NODE_QUANTUM) * _NODE_QUANTUM
     nodes, positions = zip(*(_lay_nodes(t, c, total) for t, c in zip(measured, counts, strict=True)), strict=True)
     rows = [positions[m.experiment][r] for m, r in zip(problem.measured, _measured_rows(problem), strict=True)]
@@ -85,7 +87,15 @@ def _with_nodes(problem: Problem, nodes: np.ndarray, rows: list[np.ndarray]) -> 
         eqx.tree_at(lambda b: b.rows, block, jnp.asarray(where))
         for block, where in zip(problem.measured, rows, strict=True)
     )
-    return eqx.tree_at(lambda p: (p.nodes, p.measured), problem, (jnp.asarray(nodes), blocks))
+    return eqx.tree_at(lambda p: p.measured, _on(problem, nodes), blocks)
+
+
+def _on(problem: Problem, nodes: np.ndarray) -> Problem:
+    """With other nodes, and what acts between them."""
+    problem = eqx.tree_at(lambda p: p.nodes, problem, jnp.asarray(nodes))
+    if problem.driving is None:
+        return problem
+    return eqx.tree_at(lambda p: p.actions, problem, jnp.asarray(problem.driving.actions_on(nodes)))
 
 
 def _errors_by_interval(problem: Problem, unconstrained: Array) -> tuple[np.ndarray, np.ndarray]:
@@ -96,7 +106,7 @@ def _errors_by_interval(problem: Problem, unconstrained: Array) -> tuple[np.ndar
     steps = problem.nodes.shape[1] - 1
     # Steps without length at the end: grids that are tried one after the other share compiled code.
     nodes = np.pad(np.asarray(problem.nodes), ((0, 0), (0, -steps % _TRIED_QUANTUM)), mode="edge")
-    padded = eqx.tree_at(lambda p: p.nodes, problem, jnp.asarray(nodes))
+    padded = _on(problem, nodes)
     at_points = np.stack([_step_errors(padded, point) for point in jnp.atleast_2d(unconstrained)])[..., :steps]
     at_points = np.where(np.isnan(at_points), np.inf, at_points)
     step_errors = np.quantile(at_points, _POINTS_SERVED, axis=0, method="lower")
@@ -146,8 +156,9 @@ def _step_errors(problem: Problem, unconstrained: Array) -> Array:
     _, params = problem.start_and_params(values)
     path = problem.tightly_solved().solve(values)
 
-    def one(xs: Array, ts: Array, params: Values) -> Array:
-        return local_errors(problem.dynamics.vector_field, params, xs, ts)
+    def one(xs: Array, ts: Array, params: Values, actions: Array | None) -> Array:
+        return local_errors(problem.system(actions), params, xs, ts)
 
-    errors = jax.vmap(one, in_axes=(0, 0, problem.parameter_axes))(path.xs, problem.nodes, params)
+    axes = (0, 0, problem.parameter_axes, 0)
+    errors = jax.vmap(one, in_axes=axes)(path.xs, problem.nodes, params, problem.actions)
     return jnp.where((path.status == Status.OK)[:, None], errors, jnp.nan)

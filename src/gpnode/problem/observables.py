@@ -97,12 +97,6 @@ class Observable(eqx.Module):
     state: int | None = eqx.field(static=True)
     dense_limit: int = eqx.field(static=True, default=DENSE_LIMIT)
 
-    def predict(self, ts: Array, xs: Array, parameters: Values) -> Array:
-        """Scaled values (n,) at solver times (n,), along a scaled path (n, states)."""
-        if self.reading is None:
-            return xs[:, self.state]
-        return jax.vmap(self.reading, in_axes=(0, 0, None))(ts, xs, parameters)
-
     @property
     def prefix(self) -> str:
         return f"{self.variable}.kernel"

@@ -23,21 +23,22 @@ def residual_slopes(problem: Problem, xs: Array, jacobian: Array, inputs: Array)
             slopes.append(-outer[:, None] * by_input[:, observable.state])
             continue
 
-        def predicted(t: Array, x: Array, columns: Array, observable: Observable = observable) -> Array:
+        def predicted(t: Array, x: Array, columns: Array, given: Values, observable: Observable = observable) -> Array:
             assert observable.reading is not None
-            return observable.transform.forward(observable.reading(t, x, _parameters_in(problem, columns)))
+            return observable.transform.forward(observable.reading(t, x, _parameters_in(problem, columns, given)))
 
         ts, columns = problem.nodes[block.experiment, block.rows], inputs[block.experiment]
-        by_state, direct = jax.vmap(jax.grad(predicted, (1, 2)), (0, 0, None))(ts, along, columns)
+        given = problem.given_along(block.experiment, ts)
+        by_state, direct = jax.vmap(jax.grad(predicted, (1, 2)), (0, 0, None, 0))(ts, along, columns, given)
         slopes.append(-(jnp.einsum("ns,nsc->nc", by_state, by_input) + direct))
     return slopes
 
 
-def _parameters_in(problem: Problem, columns: Array) -> Values:
-    """What readings may use, of one experiment's :meth:`Problem.path_inputs` (columns,)."""
+def _parameters_in(problem: Problem, columns: Array, given: Values) -> Values:
+    """What readings may use, of one experiment's :meth:`Problem.path_inputs` (columns,) and what it gives."""
     shapes = {p.name: jnp.zeros(p.shape) for block in problem.dynamics.blocks for p in block.parameters()}
     shapes |= {block.name: jnp.zeros(()) for block in problem.populations}
     flat, unravel = ravel_pytree({name: shapes[name] for name in problem.dynamics.parameter_names})
     own = problem.reading_block.names
     values = unravel(columns[: flat.size]) | dict(zip(own, columns[columns.size - len(own) :], strict=True))
-    return problem.reading_parameters(values)
+    return problem.reading_parameters(values | given)

@@ -27,7 +27,7 @@ class SlopeData(eqx.Module):
 def slope_data(problem: Problem, smooths: list[Smooth | None], points: int) -> SlopeData | None:
     """Smoothed states and slopes where all states of an experiment are known; None with latent states."""
     observed = {problem.observables[m.observable].state for m in problem.measured} - {None}
-    if observed != set(range(len(problem.states))) or problem.populations:
+    if observed != set(range(len(problem.states))) or problem.populations or problem.driving:
         return None
     times, states, slopes = [], [], []
     for experiment in range(len(problem.experiments)):

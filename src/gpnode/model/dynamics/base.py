@@ -151,6 +151,10 @@ class Dynamics(eqx.Module):
         """Parameters that differ between experiments, by full name."""
         return {}
 
+    def given(self, prefix: str) -> dict[str, str]:
+        """What experiments give: the names users know, by full name."""
+        return {}
+
     def completed(self, prior: CoefficientPrior) -> Dynamics:
         """With this prior for coefficients whose prior was left open."""
         return self

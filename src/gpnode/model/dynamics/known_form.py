@@ -15,8 +15,8 @@ from gpnode.data.scaling import Scaling
 from gpnode.errors import ModelError
 from gpnode.model.dynamics.base import BoundDynamics, Dynamics, Named, SharedFunction, traced_digest
 from gpnode.model.dynamics.writing import RightSide
-from gpnode.model.functions import check_priors, refuse_idle, shapes_of
-from gpnode.model.priors.distributions import describe_hyper, write_prior
+from gpnode.model.functions import check_priors, describe_prior, refuse_idle, shapes_of, write_any_prior
+from gpnode.model.priors.given import Given
 from gpnode.model.priors.parameters import Block, Independent, Values
 from gpnode.model.priors.population import Population
 
@@ -33,7 +33,7 @@ class KnownForm(Dynamics):
         ``x`` holds the states and ``p`` the parameters, by name: ``p.alpha * x.prey``.
     priors
         For each parameter a numpyro distribution, or a number if it is known, or a :class:`Population` if it differs
-        between experiments.
+        between experiments, or :class:`Given` if each experiment gives it.
 
     Examples
     --------
@@ -48,11 +48,10 @@ class KnownForm(Dynamics):
         self.states = tuple(states)
         self.f = f
         self.priors = dict(priors)
-        check_priors(self.priors, also=Population)
+        check_priors(self.priors, also=Population | Given)
 
     def __repr__(self) -> str:
-        written = {n: repr(p) if isinstance(p, Population) else write_prior(p) for n, p in self.priors.items()}
-        unknown = ", ".join(f"{name} ~ {prior}" for name, prior in written.items())
+        unknown = ", ".join(f"{name} ~ {write_any_prior(prior)}" for name, prior in self.priors.items())
         return f"KnownForm({', '.join(self.states)}; {unknown})"
 
     def bind(self, states: tuple[str, ...], scaling: Scaling, num_observations: int, prefix: str) -> BoundKnownForm:
@@ -60,11 +59,14 @@ class KnownForm(Dynamics):
         free = {prefix + n: p for n, p in self.priors.items() if isinstance(p, dist.Distribution)}
         fixed = {n: float(p) for n, p in self.priors.items() if isinstance(p, Real)}
         f = SharedFunction(self.f, self._digest(states))
-        individual = tuple(self.populations(prefix))
-        return BoundKnownForm(Independent(free), fixed, scaling, f, states, self.states, prefix, individual)
+        individual, given = tuple(self.populations(prefix)), tuple(self.given(prefix))
+        return BoundKnownForm(Independent(free), fixed, scaling, f, states, self.states, prefix, individual, given)
 
     def populations(self, prefix: str) -> dict[str, Population]:
         return {prefix + n: p for n, p in self.priors.items() if isinstance(p, Population)}
+
+    def given(self, prefix: str) -> dict[str, str]:
+        return {prefix + n: n for n, p in self.priors.items() if isinstance(p, Given)}
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -83,9 +85,7 @@ class KnownForm(Dynamics):
             "states": list(self.states),
             "function": getattr(self.f, "__name__", type(self.f).__name__),
             "digest": self._digest(states),
-            "priors": {
-                n: p.describe() if isinstance(p, Population) else describe_hyper(p) for n, p in self.priors.items()
-            },
+            "priors": {name: describe_prior(prior) for name, prior in self.priors.items()},
         }
 
     def _check(self, states: tuple[str, ...]) -> None:
@@ -107,7 +107,8 @@ class KnownForm(Dynamics):
 class BoundKnownForm(BoundDynamics):
     """The user's function on scaled states: ``block`` holds unknown parameters, ``fixed`` known ones.
 
-    ``individual`` names those that differ between experiments; they are in blocks of their own.
+    ``individual`` names those that differ between experiments; they are in blocks of their own. ``given`` are those
+    that are known at every time of an experiment; they come with the other values.
     """
 
     block: Independent
@@ -118,6 +119,7 @@ class BoundKnownForm(BoundDynamics):
     states: tuple[str, ...] = eqx.field(static=True)
     prefix: str = eqx.field(static=True)
     individual: tuple[str, ...] = eqx.field(static=True, default=())
+    given: tuple[str, ...] = eqx.field(static=True, default=())
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -137,7 +139,8 @@ class BoundKnownForm(BoundDynamics):
 
     def numbers(self, values: Values) -> Values:
         fixed = {name: jnp.asarray(value) for name, value in self.fixed.items()}
-        return {name.removeprefix(self.prefix): values[name] for name in self.parameter_names} | fixed
+        names = (*self.parameter_names, *self.given)
+        return {name.removeprefix(self.prefix): values[name] for name in names} | fixed
 
     def right_sides(self) -> dict[str, RightSide]:
         """The user's function as formulas; a bare symbol ``f_state`` where it cannot be written as one."""
@@ -146,8 +149,9 @@ class BoundKnownForm(BoundDynamics):
         from gpnode.tracing.formulas import number, write_formulas
         from gpnode.tracing.interpreter import Unsupported
 
-        names = [name.removeprefix(self.prefix) for name in self.parameter_names]
-        symbols = [sympy.Symbol(n) for n in ("t", *self.all_states, *self.parameter_names)]
+        full = (*self.parameter_names, *self.given)
+        names = [name.removeprefix(self.prefix) for name in full]
+        symbols = [sympy.Symbol(n) for n in ("t", *self.all_states, *full)]
         count = len(self.all_states)
 
         def slopes(t: Any, *values: Any) -> list[Any]:

@@ -43,6 +43,10 @@ class Sum(Dynamics):
         found = (part.populations(f"{prefix}{name}.") for name, part in self.parts.items())
         return {name: population for part in found for name, population in part.items()}
 
+    def given(self, prefix: str) -> dict[str, str]:
+        found = (part.given(f"{prefix}{name}.") for name, part in self.parts.items())
+        return {full: name for part in found for full, name in part.items()}
+
     @property
     def numbers(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(name for part in self.parts.values() for name in part.numbers))

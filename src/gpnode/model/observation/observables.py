@@ -9,8 +9,8 @@ import jax.numpy as jnp
 
 from gpnode.errors import ModelError
 from gpnode.model.dynamics.base import Named, SharedFunction, traced_digest
-from gpnode.model.functions import check_priors, refuse_idle, shapes_of
-from gpnode.model.priors.distributions import describe_hyper, write_prior
+from gpnode.model.functions import check_priors, describe_prior, refuse_idle, shapes_of, write_any_prior
+from gpnode.model.priors.given import Given
 
 
 class Observable:
@@ -23,7 +23,7 @@ class Observable:
         the parameters of a :class:`KnownForm` and those of all observables, by name.
     priors
         For each parameter that the measurement alone needs, such as a scale or an offset, a numpyro distribution, or
-        a number if it is known.
+        a number if it is known, or :class:`Given` if each experiment gives it.
 
     >>> glow = gn.Observable(lambda t, x, p: p.gain * (x.x + 0.1), {"gain": gn.LogNormal(0.0, 1.0)})
     >>> model = gn.Model(model.dynamics, initial={"x": 3.0}, observables={"glow": glow})
@@ -34,10 +34,10 @@ class Observable:
             raise ModelError(f"an observable is a function of t, x and p; got {type(function).__name__}.")
         self.function = function
         self.priors = dict(priors or {})
-        check_priors(self.priors)
+        check_priors(self.priors, also=Given)
 
     def __repr__(self) -> str:
-        unknown = ", ".join(f"{name} ~ {write_prior(prior)}" for name, prior in self.priors.items())
+        unknown = ", ".join(f"{name} ~ {write_any_prior(prior)}" for name, prior in self.priors.items())
         return f"Observable({getattr(self.function, '__name__', 'function')}; {unknown})"
 
     def bound(self, variable: str, states: tuple[str, ...], parameters: tuple[str, ...]) -> SharedFunction:
@@ -66,5 +66,5 @@ class Observable:
         """Settings, for records and the fingerprint."""
         return {
             "digest": self._digest(states, parameters),
-            "priors": {name: describe_hyper(prior) for name, prior in self.priors.items()},
+            "priors": {name: describe_prior(prior) for name, prior in self.priors.items()},
         }

@@ -307,13 +307,13 @@ def serve(call_frame):
             argument(call_frame, 4), argument(call_frame, 5), int(setting[4]), field, times - 1, b
         )
         x = np.zeros(states)
-        xs = all_xs[b * times * states : (b + 1) * times * states].reshape((times, states))
-        derivative = extra[b * room : (b + 1) * room]
+        xs = part_of(all_xs, times * states, b).reshape((times, states))
+        derivative = part_of(extra, room, b)
         sensitivities = derivative[: room if what in (SENSITIVITIES, CORRECTION) else 0].reshape(
             (-1, states * (field[PARAMETERS] + free.size))
         )
-        size = times * states
-        companion = argument(call_frame, 6)[b * size : (b + 1) * size if what in (GRADIENT, CORRECTION) else b * size]
+        size = times * states if what in (GRADIENT, CORRECTION) else 0
+        companion = part_of(argument(call_frame, 6), size, b)
         guess = companion[: size if what == CORRECTION else 0].reshape((-1, states))
         steps = np.zeros((most_steps + times if what == GRADIENT else 0, 3 + states))  # jumps are no steps tried
         copy(x0, x)
@@ -338,11 +338,10 @@ def serve(call_frame):
             for k in range(times):
                 copy(x0, xs[k])
         if status != OK or what == GRADIENT:
-            for m in range(room):
-                derivative[m] = 0.0
+            derivative[:] = 0.0
         if status == OK and what == GRADIENT:
-            cotangent = companion.reshape((times, states))
-            sweep_back(field, p, jump, jump_p, actions, steps, taken, free, cotangent, derivative)
+            onto = companion.reshape((times, states))
+            sweep_back(field, p, jump, jump_p, actions, steps, taken, free, onto, derivative)
     return 0
 
 

@@ -1,0 +1,106 @@
+"""Paths of all experiments: where they start, what moves them, what acts on them."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.flatten_util import ravel_pytree
+
+from gpnode.data.scaling import Scaling
+from gpnode.model.dynamics import BoundDynamics
+from gpnode.model.priors.parameters import Values
+from gpnode.model.priors.population import PopulationBlock
+from gpnode.problem.driving import Driving
+from gpnode.problem.initial import InitialStates
+from gpnode.solvers import Solution, Solver, VectorField, solve_with_gradient
+
+
+class Paths(eqx.Module):
+    """The part of a problem that knows nothing of measurements; see :class:`.density.Problem` for what it holds."""
+
+    dynamics: eqx.AbstractVar[BoundDynamics]
+    initial: eqx.AbstractVar[InitialStates]
+    scaling: eqx.AbstractVar[Scaling]
+    solver: eqx.AbstractVar[Solver]
+    nodes: eqx.AbstractVar[Array]
+    forward_limit: eqx.AbstractVar[int]
+    populations: eqx.AbstractVar[tuple[PopulationBlock, ...]]
+    driving: eqx.AbstractVar[Driving | None]
+    actions: eqx.AbstractVar[Array | None]
+
+    def solve(self, values: Values) -> Solution:
+        """Scaled paths (experiments, nodes, states), one status and step count per experiment."""
+        x0, params = self.start_and_params(values)
+
+        def one(x0: Array, ts: Array, params: Values, actions: Array | None) -> Solution:
+            free, limit = self.initial.free_states, self.forward_limit
+            return solve_with_gradient(self.solver, self.system(actions), params, x0, ts, free, limit)
+
+        return jax.vmap(one, in_axes=(0, 0, self.parameter_axes, 0))(x0, self.nodes, params, self.actions)
+
+    def system(self, actions: Array | None) -> VectorField:
+        """The vector field of one experiment, acted on by ``actions`` (intervals, numbers) if anything is done."""
+        if self.driving is None or actions is None:
+            return self.dynamics.vector_field
+        return self.driving.system(self.dynamics, actions)
+
+    @property
+    def parameter_axes(self) -> dict[str, int | None]:
+        """Which parameters of the vector field have a value for each experiment."""
+        individual = {block.name for block in self.populations}
+        return {name: 0 if name in individual else None for name in self.dynamics.parameter_names}
+
+    def values_in(self, values: Values, experiment: int) -> Values:
+        """Values as one experiment has them."""
+        return values | {block.name: values[block.name][experiment] for block in self.populations}
+
+    def start_and_params(self, values: Values) -> tuple[Array, Values]:
+        """Scaled initial states (experiments, states), and what the vector field needs: populations (experiments,)."""
+        x0 = self.initial.values(values) / self.scaling.state_scale
+        return x0, {name: values[name] for name in self.dynamics.parameter_names}
+
+    def solve_path(self, values: Values, experiment: int, ts: Array, initial: Array | None = None) -> Solution:
+        """The scaled path of one experiment at solver times ``ts`` (n,), the first of which is its start.
+
+        It starts from its own initial values, or from ``initial`` (states,) in user units where these are not NaN.
+        """
+        x0 = self.initial.values(values)[experiment]
+        x0 = x0 if initial is None else jnp.where(jnp.isnan(initial), x0, initial)
+        params = {name: self.values_in(values, experiment)[name] for name in self.dynamics.parameter_names}
+        x0 = x0 / self.scaling.state_scale
+        if self.driving is None:
+            return self.solver.solve(self.dynamics.vector_field, params, x0, ts)
+        nodes, actions, rows = self.driving.plans[experiment].nodes(ts)
+        solved = self.solver.solve(self.system(actions), params, x0, nodes)
+        return solved._replace(xs=solved.xs[rows])
+
+    def horizon(self, fraction: Array) -> Array:
+        """Solver time (experiments, 1) at which each experiment has run through ``fraction`` of its length."""
+        first, last = self.nodes[:, :1], self.nodes[:, -1:]
+        return first + fraction * (last - first)
+
+    def solve_until(self, values: Values, fraction: Array) -> Solution:
+        """As :meth:`solve`, but paths stand still after ``fraction`` of their length, and derivatives run forward."""
+        x0, params = self.start_and_params(values)
+        horizon = self.horizon(fraction)
+        ts, actions = jnp.minimum(self.nodes, horizon), self.actions
+        if actions is not None:
+            actions = jnp.where((self.nodes[:, :-1] < horizon)[..., None], actions, 0.0)
+
+        def one(x: Array, t: Array, params: Values, actions: Array | None) -> Solution:
+            return self.solver.solve(self.system(actions), params, x, t)
+
+        return jax.vmap(one, in_axes=(0, 0, self.parameter_axes, 0))(x0, ts, params, actions)
+
+    def flat_by_experiment(self, params: Values, count: int) -> Array:
+        """Parameters of the vector field (experiments, numbers)."""
+        if not self.populations:
+            flat, _ = ravel_pytree(params)
+            return jnp.broadcast_to(flat, (count, flat.size))
+        return jax.vmap(lambda one: ravel_pytree(one)[0], in_axes=(self.parameter_axes,))(params)
+
+    def given_along(self, experiment: int, ts: Array) -> Values:
+        """What an experiment gives (n,), by full name, at solver times (n,)."""
+        return {} if self.driving is None else self.driving.along(experiment, ts)
