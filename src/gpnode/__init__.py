@@ -24,6 +24,7 @@ __version__ = "0.2.0"
 if TYPE_CHECKING:  # the same names as below, for tools that read code without running it
     from .data.experiments import Dose, Event, Experiment, Lines, Smooth, Steps
     from .data.observations import Observations
+    from .data.protocols import read_experiments
     from .design.calibration import Calibration, calibrate
     from .design.simulation import simulate
     from .errors import (
@@ -79,6 +80,7 @@ if TYPE_CHECKING:  # the same names as below, for tools that read code without r
 _PUBLIC = {
     "data.experiments": ("Dose", "Event", "Experiment", "Lines", "Smooth", "Steps"),
     "data.observations": ("Observations",),
+    "data.protocols": ("read_experiments",),
     "design.calibration": ("Calibration", "calibrate"),
     "design.simulation": ("simulate",),
     "errors": (
@@ -206,6 +208,7 @@ __all__ = [
     "plots",
     "polynomial",
     "priors",
+    "read_experiments",
     "simulate",
     "term",
 ]

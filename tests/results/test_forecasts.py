@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 import gpnode as gn
-from gpnode.results.forecasts import conditional
+from gpnode.results.forecast_paths import conditional
 from support.draws import paths_of, walks
 from support.linear import NOISE, RATE, SD
 

@@ -83,9 +83,26 @@ def add_problem_arguments(parser: argparse.ArgumentParser) -> None:
     model.add_argument("--log", action="store_true", help="noise is multiplicative")
     model.add_argument("--noise", metavar="STD", help="standard deviation of the noise, a number or a prior")
     model.add_argument("--no-gp", action="store_true", help="no Gaussian process on top of the equations")
+    done = parser.add_argument_group("what is done in the experiments of a table")
+    for name, what in _DONE_OPTIONS.items():
+        done.add_argument(f"--{name}", help=what)
     sampler = parser.add_argument_group("the sampler")
     sampler.add_argument("--method", help="how to sample: lifted (by default), nuts or laplace")
     sampler.add_argument("--draws", type=int, help="draws per chain; by default as many as it takes")
+
+
+_DONE_OPTIONS = {
+    "conditions": "table with a row for each experiment and a column for each condition",
+    "inputs": "table of inputs over time, with a column for each",
+    "interpolation": "how inputs run between rows: steps (by default), lines or smooth",
+    "doses": "table of doses: time, amount, and if need be experiment, state, duration, every, count",
+}
+
+
+def _done_section(options: argparse.Namespace) -> dict[str, Any]:
+    """What the options say of experiments, as ``[experiments]`` in a problem file has it."""
+    told = {name: getattr(options, name) for name in _DONE_OPTIONS if getattr(options, name)}
+    return {name: v if name == "interpolation" else str(Path(v).resolve()) for name, v in told.items()}
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
@@ -152,12 +169,15 @@ def problem_content(options: argparse.Namespace) -> dict[str, Any] | None:
     table = table_section(options)
     told = {k: v for k, v in (("method", options.method), ("draws", options.draws)) if v is not None}
     of_model = (options.equation, options.degree, options.noise)
+    done = _done_section(options)
     if not _is_table(options.problem):
         lists = (options.prior, options.observable, options.initial, options.log, options.no_gp)
-        if table or told or any(v is not None for v in of_model) or any(lists):
+        if table or told or done or any(v is not None for v in of_model) or any(lists):
             raise ModelError("a problem file says everything itself; give options only with a table.")
         return None
     content: dict[str, Any] = {"data": {"file": options.problem.name, **table}, "model": {}}
+    if done:
+        content["experiments"] = done
     if options.equation:
         content["model"]["equations"] = options.equation
     elif options.prior and not options.observable:

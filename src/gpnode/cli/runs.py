@@ -13,7 +13,9 @@ from gpnode.cli.exits import NOT_CONVERGED, NOT_EXPLAINED, OK, add_command
 from gpnode.errors import ModelError
 
 if TYPE_CHECKING:  # commands load what they need when they run: help is there at once
+    from gpnode.data.experiments import Experiment
     from gpnode.results.diagnostics.verdict import Verdict
+    from gpnode.results.posterior import Posterior
 
 
 _EXPORTS = {
@@ -41,6 +43,11 @@ def add_commands(commands: Any) -> None:
         "--initial", action="append", default=[], metavar="STATE=VALUE", help="start afresh from here"
     )
     forecast.add_argument("--experiment", "--trajectory", help="which experiment of the data; by default the first")
+    forecast.add_argument("--doses", type=Path, help="table of other doses than those that were given")
+    forecast.add_argument(
+        "--condition", action="append", default=[], metavar="NAME=VALUE", help="another value of what is given"
+    )
+    forecast.add_argument("--new-individual", action="store_true", help="draw what differs from its population")
     forecast.add_argument("--noise", action="store_true", help="add measurement noise")
     forecast.add_argument("--interval", type=float, default=0.95, help="probability of the interval")
     forecast.add_argument("--seed", type=int, default=0, help="seed of the draws")
@@ -111,6 +118,8 @@ def _forecast(options: argparse.Namespace) -> int:
         np.linspace(start, options.until, options.points),
         initial=initial,
         experiment=name,
+        done=_done(options, name, posterior),
+        new_individual=options.new_individual,
         noise=options.noise,
         seed=options.seed,
     )
@@ -129,6 +138,22 @@ def _forecast(options: argparse.Namespace) -> int:
     if ahead.failures:
         print(f"{ahead.failures} draws could not be solved and were left out")
     return OK
+
+
+def _done(options: argparse.Namespace, experiment: str, posterior: Posterior) -> Experiment | None:
+    """What is done in place of what was; None if nothing else is."""
+    if options.doses is None and not options.condition:
+        return None
+    from gpnode.data.experiments import Experiment
+    from gpnode.data.protocols import read_experiments
+
+    before = posterior.data.done.get(experiment, Experiment())
+    conditions = dict(pair(text, "--condition") for text in options.condition)
+    doses = before.doses
+    if options.doses is not None:
+        assert posterior.problem is not None
+        doses = read_experiments([experiment], doses=options.doses, states=posterior.problem.states)[experiment].doses
+    return Experiment(inputs=conditions, doses=doses, events=before.events)
 
 
 def verdict_as_json(verdict: Verdict) -> dict[str, Any]:

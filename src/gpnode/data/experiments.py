@@ -215,6 +215,15 @@ class Experiment:
         changing = [value.times for value in self.inputs.values() if isinstance(value, Input)]
         return np.unique(np.concatenate([self.jump_times(), *lasting, *changing]))
 
+    def __str__(self) -> str:
+        doses: dict[str, int] = {}
+        for dose in self.doses:
+            doses[dose.state] = doses.get(dose.state, 0) + dose.count
+        parts = [f"{count} dose{'s' if count > 1 else ''} of {state}" for state, count in doses.items()]
+        parts += [f"{event!r}" for event in self.events]
+        parts += [f"{n} = {v:g}" if isinstance(v, Real) else f"{n}: {v!r}" for n, v in self.inputs.items()]
+        return ", ".join(parts) or "nothing done"
+
     def words(self) -> Iterator[str]:
         """All that defines it, for a digest; functions of events apart."""
         for name in sorted(self.inputs):

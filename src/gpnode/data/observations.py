@@ -287,6 +287,7 @@ class Observations:
                 f"  {s.variable}{where}: {size} in [{s.values.min():.4g}, {s.values.max():.4g}], "
                 f"time {s.times[0]:.4g} to {s.times[-1]:.4g}{unit}"
             )
+        lines += [f"  experiment {name}: {done}" for name, done in self.done.items()]
         return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
 
     __repr__ = __str__

@@ -121,7 +121,8 @@ def _simulation(problem: Problem, data: Observations, drawn: _Drawn) -> Simulati
         observed = Observations.from_experiments(by_experiment, start=dict(data.start))
     except DataError:  # all values equal to rounding, say
         return None
-    return Simulation(dict(drawn.truth), observed.with_time_unit(data.time_unit), drawn.states, drawn.unconstrained)
+    observed = observed.with_time_unit(data.time_unit).with_experiments(data.done)
+    return Simulation(dict(drawn.truth), observed, drawn.states, drawn.unconstrained)
 
 
 def _limited(data: Observations, variable: str, values: np.ndarray) -> np.ndarray:

@@ -14,7 +14,10 @@ from gpnode.model.model import Model
 
 @dataclass(frozen=True)
 class ProblemFile:
-    """What a file asks for. ``content`` is what its format needs to write it again; ``format`` the one that does."""
+    """What a file asks for. ``content`` is what its format needs to write it again; ``format`` the one that does.
+
+    Tables that it names are in ``folder``.
+    """
 
     data: Observations
     model: Model
@@ -22,7 +25,7 @@ class ProblemFile:
     method: Method | None = None
     seed: int = 0
     content: dict[str, Any] = field(default_factory=dict)
-    data_file: Path | None = None
+    folder: Path = Path()
 
 
 class Format(ABC):

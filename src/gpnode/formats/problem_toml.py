@@ -16,7 +16,8 @@ from gpnode._files import copy_file, write_text
 from gpnode.data.observations import Observations
 from gpnode.errors import ModelError
 from gpnode.formats.base import Format, ProblemFile
-from gpnode.formats.formula import Formula, parse
+from gpnode.formats.formula import Formula, parse, parse_equations
+from gpnode.formats.toml_experiments import FILES, given_names, read_done
 from gpnode.formats.toml_formulas import formulas_of, known_form, observable
 from gpnode.formats.toml_values import (
     choose,
@@ -38,6 +39,7 @@ from gpnode.model.observation.noise import Noise, NoiseModel
 from gpnode.model.observation.registry import NOISES
 from gpnode.model.observation.transforms import TRANSFORMS, Identity
 from gpnode.model.paper import paper_priors
+from gpnode.model.priors.given import Given
 from gpnode.model.priors.sparsity import COEFFICIENT_PRIORS, CoefficientPrior
 from gpnode.model.priors.spike_and_slab import SpikeAndSlab
 from gpnode.solvers import SOLVERS
@@ -45,7 +47,18 @@ from gpnode.solvers import SOLVERS
 _TABLE_TEXTS = ("time", "variable", "value", "experiment", "time_unit", "decimal", "separator", "sheet")
 _LARGEST_PROBLEM = 1_000_000
 _MOST_TERMS = 2000
-_SECTIONS = ("data", "model", "parameters", "observables", "initial", "kernel", "noise", "transform", "sampler")
+_SECTIONS = (
+    "data",
+    "experiments",
+    "model",
+    "parameters",
+    "observables",
+    "initial",
+    "kernel",
+    "noise",
+    "transform",
+    "sampler",
+)
 
 
 class ProblemToml(Format):
@@ -58,13 +71,21 @@ class ProblemToml(Format):
         return read_problem(path)
 
     def write(self, problem: ProblemFile, folder: Path) -> None:
-        assert problem.data_file is not None
-        table = folder / problem.data_file.name
-        if table.resolve() != problem.data_file.resolve():
-            copy_file(problem.data_file, table)
         content = dict(problem.content)
-        content["data"] = {**content["data"], "file": table.name}
+        content["data"] = {**content["data"], "file": _kept(problem.folder / content["data"]["file"], folder)}
+        if "experiments" in content:
+            content["experiments"] = {
+                name: _kept(problem.folder / value, folder) if name in FILES and isinstance(value, str) else value
+                for name, value in content["experiments"].items()
+            }
         write_problem(content, folder / "problem.toml")
+
+
+def _kept(file: Path, folder: Path) -> str:
+    """The name of a file in a folder it is copied to, unless it is there."""
+    if (folder / file.name).resolve() != file.resolve():
+        copy_file(file, folder / file.name)
+    return file.name
 
 
 def read_problem(
@@ -83,13 +104,17 @@ def read_problem(
     refuse_unknown(content, _SECTIONS, "the file")
     sections = {name: section_of(content, name) for name in _SECTIONS}
     data = read_data(file.parent, sections["data"]) if data is None else data
-    model = read_model(data, sections)
+    given: frozenset[str] = frozenset()
+    if sections["experiments"]:
+        states = states_of(sections["model"], data)
+        done = read_done(file.parent, sections["experiments"], data.experiments, states)
+        data, given = data.with_experiments(done), frozenset(given_names(done))
+    model = read_model(data, sections, given)
     sampler = dict(sections["sampler"])
     seed = sampler.pop("seed", 0)
     if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**32:
         raise ModelError(f"[sampler] seed must be a whole number from 0 up; got {seed!r:.80}.")
-    table = file.parent / sections["data"]["file"]
-    return ProblemFile(data, model, ProblemToml(), _method(sampler), seed, content, table)
+    return ProblemFile(data, model, ProblemToml(), _method(sampler), seed, content, file.parent)
 
 
 def write_problem(content: Mapping[str, Any], path: Path) -> None:
@@ -126,8 +151,20 @@ def _start(value: Any) -> Any:
     return number_of(value, "[data] start")
 
 
-def read_model(data: Observations, sections: Mapping[str, Mapping[str, Any]]) -> Model:
-    """The model of all sections but ``[data]`` and ``[sampler]``."""
+def states_of(section: Mapping[str, Any], data: Observations) -> tuple[str, ...]:
+    """States in the order of the file."""
+    if "equations" in section:
+        return tuple(parse_equations(texts_of(section["equations"], "[model] equations")))
+    return tuple(texts_of(section.get("states", list(data.variables)), "[model] states"))
+
+
+def read_model(
+    data: Observations, sections: Mapping[str, Mapping[str, Any]], given: frozenset[str] = frozenset()
+) -> Model:
+    """The model of all sections but ``[data]``, ``[experiments]`` and ``[sampler]``.
+
+    ``given`` names what experiments give.
+    """
     section, parameters = sections["model"], sections["parameters"]
     refuse_unknown(
         section,
@@ -151,7 +188,7 @@ def read_model(data: Observations, sections: Mapping[str, Mapping[str, Any]]) ->
     observed = formulas_of(sections["observables"])
     own = {n: v for n, v in parameters.items() if any(n in formula.names for formula in observed.values())}
     if "equations" in section:
-        parts["known"] = known_form(section["equations"], parameters, set(own))
+        parts["known"] = known_form(section["equations"], parameters, set(own), given)
     elif set(parameters) - set(own):
         raise ModelError("[parameters] are for equations; this problem has none.")
     if "equations" not in section or any(k in section for k in ("degree", "terms")):
@@ -164,6 +201,7 @@ def read_model(data: Observations, sections: Mapping[str, Mapping[str, Any]]) ->
     named = choose(section.get("priors", "default"), {"default": None, "paper": paper_priors}, "[model] priors")
     initial = {str(s): _initial(v, f"[initial] {s}") for s, v in sections["initial"].items()}
     own = {n: read_prior(v, f"[parameters] {n}") for n, v in own.items() if n not in dynamics.numbers}
+    own |= {n: Given() for n in sorted(given) if n not in dynamics.numbers}
     model = Model(
         dynamics,
         observables={v: observable(v, f, own, dynamics) for v, f in observed.items()},

@@ -20,4 +20,4 @@ def load_run(folder: str | Path) -> Posterior:
     problem = read_kept_problem(folder)
     if not (folder / POSTERIOR).exists() and (folder / CHECKPOINT).exists():
         return open_checkpoint(folder / CHECKPOINT, problem.model, problem.data)
-    return Posterior.load(folder / POSTERIOR, problem.model)
+    return Posterior.load(folder / POSTERIOR, problem.model, problem.data)

@@ -10,6 +10,7 @@ from gpnode.formats.formula import Formula, parse, parse_equations
 from gpnode.formats.toml_values import read_prior, refuse_unknown, texts_of
 from gpnode.model.dynamics import Dynamics, KnownForm, Named
 from gpnode.model.observation.observables import Observable
+from gpnode.model.priors.given import Given
 from gpnode.model.priors.population import Population
 
 
@@ -46,12 +47,20 @@ def _parameter(value: Any, where: str) -> Any:
     return Population(**{what: read_prior(prior, f"{where} {what}") for what, prior in value.items()})
 
 
-def known_form(lines: Any, parameters: Mapping[str, Any], observed: set[str]) -> KnownForm:
-    """Equations as text; parameters that are ``observed``, in formulas of observables, need not be in them."""
+def known_form(
+    lines: Any, parameters: Mapping[str, Any], observed: set[str], given: frozenset[str] = frozenset()
+) -> KnownForm:
+    """Equations as text; parameters that are ``observed``, in formulas of observables, need not be in them.
+
+    Experiments tell those that are ``given``.
+    """
     formulas = parse_equations(texts_of(lines, "[model] equations"))
     used = {name for formula in formulas.values() for name in formula.names}
     parameters = {n: v for n, v in parameters.items() if n in used or n not in observed}
     priors = {str(n): _parameter(v, f"[parameters] {n}") for n, v in parameters.items()}
+    for name in sorted(given & set(priors)):
+        raise ModelError(f"{name!r} is in [parameters], and [experiments] gives it too. Take it out of one of them.")
+    priors |= {name: Given() for name in sorted(given & used)}
     known = {*formulas, *priors, "t"}
     for state, formula in formulas.items():
         for name in sorted(formula.names - known):

@@ -27,7 +27,7 @@ from gpnode.model.priors.ordering import sort_numbers
 from gpnode.model.priors.parameters import Independent
 from gpnode.model.priors.population import population_block
 from gpnode.problem.density import Problem
-from gpnode.problem.driving import driving_of
+from gpnode.problem.driving import driving_of, event_functions
 from gpnode.problem.grid import with_steps
 from gpnode.problem.initial import InitialStates
 from gpnode.problem.observables import Measurements, Observable, Reading
@@ -87,6 +87,8 @@ def fingerprint(model: Model, data: Observations) -> str:
     """A digest of everything that defines the posterior."""
     digest = hashlib.sha256(json.dumps(model.describe(), sort_keys=True, default=repr).encode())
     digest.update(data_fingerprint(data).encode())
+    for function in event_functions(model, data.done):
+        digest.update(function.digest.encode())
     return digest.hexdigest()
 
 

@@ -174,7 +174,7 @@ def driving_of(
     events = [event for one in done.values() for event in one.events]
     if not (given or infused or dosed or events):
         return None
-    functions = tuple(_event_function(event, states, model.dynamics.numbers) for event in events)
+    functions = event_functions(model, done)
     distinct = tuple(dict.fromkeys(functions))
     inputs = tuple(
         (full, 1 if all(_is_stepwise(one.inputs[name]) for one in done.values()) else _ORDER + 1)
@@ -184,6 +184,12 @@ def driving_of(
     flags = dict(zip(map(id, events), map(distinct.index, functions), strict=True))
     plans = tuple(_plan(driving, given, one, flags) for one in done.values())
     return dataclasses.replace(driving, plans=plans)
+
+
+def event_functions(model: Model, done: Mapping[str, Experiment]) -> tuple[SharedFunction, ...]:
+    """What becomes of states, for every event of all experiments."""
+    events = [event for one in done.values() for event in one.events]
+    return tuple(_event_function(event, model.states, model.dynamics.numbers) for event in events)
 
 
 def _plan(driving: Driving, given: Mapping[str, str], experiment: Experiment, flags: Mapping[int, int]) -> Plan:

@@ -56,6 +56,12 @@ class Paths(eqx.Module):
         """Values as one experiment has them."""
         return values | {block.name: values[block.name][experiment] for block in self.populations}
 
+    def with_new_individual(self, values: Values, experiment: int, key: Array) -> Values:
+        """Values with an individual drawn from each population in place of that of ``experiment``."""
+        keys = jax.random.split(key, len(self.populations))
+        drawn = {b.name: b.draw_individual(values, k) for b, k in zip(self.populations, keys, strict=True)}
+        return values | {name: values[name].at[experiment].set(one) for name, one in drawn.items()}
+
     def start_and_params(self, values: Values) -> tuple[Array, Values]:
         """Scaled initial states (experiments, states), and what the vector field needs: populations (experiments,)."""
         x0 = self.initial.values(values) / self.scaling.state_scale

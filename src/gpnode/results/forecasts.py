@@ -7,24 +7,23 @@ path, as in the paper; latent states are the ODE's path alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.scipy.linalg as jsl
 import numpy as np
 import xarray as xr
 from jax import Array
 
 from gpnode._aliases import accepts
 from gpnode._config import computing
+from gpnode.data.experiments import Experiment
 from gpnode.errors import ModelError
 from gpnode.inference.sampled import pick_evenly
-from gpnode.model.priors.parameters import Values
 from gpnode.problem.density import Problem
-from gpnode.problem.observables import Measurements, Observable
+from gpnode.problem.driving import driving_of
+from gpnode.results.forecast_paths import solve_draws, solver_grid
 from gpnode.results.posterior import Posterior
 from gpnode.solvers import Status
 
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _ROWS_SHOWN = 8
-_STEP_ERROR = 1e-7  # of one step, relative to states of order one
-_MOST_STEPS = 20_000
 _MARGIN = 0.05  # of the range of measurements, by which a start may lie beyond them
 
 
@@ -137,15 +134,27 @@ def forecast(
     *,
     initial: Mapping[str, float] | None = None,
     experiment: str | None = None,
+    done: Experiment | None = None,
+    new_individual: bool = False,
     noise: bool = False,
     max_draws: int = 1000,
     seed: int = 0,
 ) -> Forecast:
     """States at ``times`` (user units), for at most ``max_draws`` draws spread over the chains.
 
-    With ``initial`` the system starts afresh at the start time from these values, and the Gaussian
-    process, which belongs to the measured run, is left out. States not named there start from their value in the
-    measured run. ``noise`` adds measurement noise to observed variables.
+    Parameters
+    ----------
+    initial
+        Where the system starts afresh, at the start time. States not named here start from their value in the measured
+        run. The Gaussian process, which belongs to that run, is left out; likewise with the next two.
+    experiment
+        Which run; by default the first.
+    done
+        What is done in place of what was: other doses, inputs, events. Inputs that it does not name stay as they were.
+    new_individual
+        Parameters that differ between experiments are drawn anew from their population.
+    noise
+        Add measurement noise to observed variables.
 
     >>> ahead = gn.forecast(posterior, np.linspace(0.0, 8.0, 50), initial={"x": 2.0})
     >>> ahead.states.sizes["time"]
@@ -162,9 +171,23 @@ def forecast(
     chosen = _pick_draws(posterior, max_draws)
     keys = jax.random.split(jax.random.key(seed), len(chosen))
     index = problem.experiments.index(name)
-    grid = _grid(problem, index, wanted)
-    paths = _paths(
-        problem, jnp.asarray(chosen), keys, jnp.asarray(wanted), grid, index, _initial_values(problem, initial), noise
+    if done is not None:
+        problem = _with_done(posterior, problem, name, done)
+    if new_individual and not problem.populations:
+        raise ModelError("no parameter is from a population, so that there is no new individual. Use Population(...).")
+    grid = solver_grid(problem, index, wanted)
+    afresh = initial is not None or done is not None or new_individual
+    paths = solve_draws(
+        problem,
+        jnp.asarray(chosen),
+        keys,
+        jnp.asarray(wanted),
+        grid,
+        index,
+        _initial_values(problem, initial or {}),
+        new_individual,
+        not afresh,
+        noise,
     )
     # The last draw is the one of highest density, and is no part of the sample.
     sound = np.asarray(paths.status)[:-1] == Status.OK
@@ -208,10 +231,16 @@ def _pick_draws(posterior: Posterior, most: int) -> np.ndarray:
     return np.concatenate([pick_evenly(posterior.unconstrained, most), posterior.unconstrained[best][None]])
 
 
-def _initial_values(problem: Problem, initial: Mapping[str, float] | None) -> Array | None:
-    """Initial values (states,), NaN where the measured run's are to be used; None without new ones."""
-    if initial is None:
-        return None
+def _with_done(posterior: Posterior, problem: Problem, experiment: str, done: Experiment) -> Problem:
+    """The problem with other things done in one experiment."""
+    assert posterior.model is not None
+    before = posterior.data.done.get(experiment, Experiment())
+    replaced = {**posterior.data.done, experiment: replace(done, inputs={**before.inputs, **done.inputs})}
+    return replace(problem, driving=driving_of(posterior.model, posterior.data, problem.scaling, replaced))
+
+
+def _initial_values(problem: Problem, initial: Mapping[str, float]) -> Array:
+    """Initial values (states,), NaN where the measured run's are to be used."""
     for name, value in initial.items():
         if name not in problem.states:
             raise ModelError(f"{name!r} is not a state; states are {', '.join(problem.states)}.")
@@ -220,126 +249,7 @@ def _initial_values(problem: Problem, initial: Mapping[str, float] | None) -> Ar
     return jnp.asarray([float(initial.get(s, np.nan)) for s in problem.states])
 
 
-def _grid(problem: Problem, experiment: int, times: np.ndarray) -> Array:
-    """Times to solve between the wanted ones: long intervals would hide fast motion from the solver."""
-    ends = np.asarray(problem.scaling.solver_time(jnp.asarray(times)))
-    steps = np.diff(np.asarray(problem.nodes[experiment]))
-    step = max(np.median(steps[steps > 0]), (ends[-1] - float(problem.nodes[experiment, 0])) / _MOST_STEPS)
-    return jnp.arange(float(problem.nodes[experiment, 0]), ends[-1], step)
-
-
 def _problem_of(posterior: Posterior) -> Problem:
     if posterior.problem is None:
         raise ModelError("forecasts need the model: load the posterior with Posterior.load(path, model=...).")
     return posterior.problem
-
-
-class Paths(NamedTuple):
-    """Of every draw (draws, times, states) in user units: a draw of the states, their expectation, the ODE's path."""
-
-    full: Array
-    expected: Array
-    ode: Array
-    status: Array
-
-
-@eqx.filter_jit
-def _paths(
-    problem: Problem,
-    draws: Array,
-    keys: Array,
-    times: Array,
-    grid: Array,
-    experiment: int,
-    initial: Array | None,
-    noise: bool,
-) -> Paths:
-    scaling = problem.scaling
-    blocks = [m for m in problem.measured if m.experiment == experiment]
-    ts = scaling.solver_time(times)
-    begin = problem.nodes[experiment, :1]
-    measured_ts = [problem.nodes[experiment][m.rows] for m in blocks]
-    everything = jnp.concatenate([begin, ts, *measured_ts, grid])
-    order = jnp.argsort(everything)
-    back = jnp.argsort(order)
-    exact = problem.with_solver(problem.solver.controlled(_STEP_ERROR))
-
-    def one(args: tuple[Array, Array]) -> Paths:
-        unconstrained, key = args
-        values = problem.constrain(unconstrained)
-        solved = exact.solve_path(values, experiment, everything[order], initial)
-        at = problem.outputs_along(everything, solved.xs[back], values, experiment)
-        ode = at[1 : 1 + ts.size]
-        full, expected, offset, status = ode, ode, 1 + ts.size, solved.status
-        for block in blocks:
-            observable = problem.observables[block.observable]
-            place = problem.outputs.index(observable.variable)
-            seen = at[offset : offset + block.y.size, place]
-            offset += block.y.size
-            inside = jnp.all(observable.transform.inside(ode[:, place]))
-            inside &= jnp.all(observable.transform.inside(seen))
-            status = jnp.where((status == Status.OK) & ~inside, Status.OUTSIDE_DOMAIN, status)
-            key, sub = jax.random.split(key)
-            drawn, middle = _with_process(
-                observable,
-                block,
-                values,
-                ode[:, place],
-                seen,
-                scaling.gp_time(times),
-                sub,
-                initial is None,
-                noise,
-            )
-            full, expected = full.at[:, place].set(drawn), expected.at[:, place].set(middle)
-        scale = problem.output_scale
-        return Paths(full * scale, expected * scale, ode * scale, status)
-
-    # One draw after the other: factorisations of many matrices at once can lock up XLA's threads on a small machine.
-    return jax.lax.map(one, (draws, keys))
-
-
-def _with_process(
-    observable: Observable,
-    block: Measurements,
-    values: Values,
-    path: Array,
-    path_at_data: Array,
-    gp_times: Array,
-    key: Array,
-    condition: bool,
-    noise: bool,
-) -> tuple[Array, Array]:
-    """One draw of the measured variable given its data (path, conditioned process, optional noise), and its centre."""
-    transform = observable.transform
-    mean = transform.forward(path)
-    drawn = mean
-    process_key, noise_key = jax.random.split(key)
-    if observable.kernel is not None and condition:
-        residual = block.y - transform.forward(path_at_data)
-        shift, cov = conditional(observable, values, block, residual, gp_times)
-        size = observable.signal_cov(values, gp_times[:1], gp_times[:1])[0, 0]
-        mean = mean + shift
-        drawn = mean + _draw_normal(process_key, cov, size)
-    if noise:
-        drawn = observable.add_noise(values, drawn, noise_key)
-    return transform.backward(drawn), transform.backward(mean)
-
-
-def conditional(
-    observable: Observable, values: Values, block: Measurements, residual: Array, new_times: Array
-) -> tuple[Array, Array]:
-    """Mean (m,) and covariance (m, m) of the process at ``new_times`` given the ``residual`` (n,) of a block."""
-    factor = jsl.cho_factor(observable.noisy_cov(values, block), lower=True)
-    cross = observable.signal_cov(values, new_times, block.gp_times)
-    mean = cross @ jsl.cho_solve(factor, residual)
-    cov = observable.signal_cov(values, new_times, new_times) - cross @ jsl.cho_solve(factor, cross.T)
-    return mean, 0.5 * (cov + cov.T)
-
-
-def _draw_normal(key: Array, cov: Array, size: Array) -> Array:
-    """A draw with a covariance that may be singular to rounding, of a process with variance ``size``."""
-    # A jitter far too small to see; where rounding is worse than that, a larger one.
-    fine, coarse = (jnp.linalg.cholesky(cov + relative * size * jnp.eye(len(cov))) for relative in (1e-9, 1e-5))
-    factor = jnp.where(jnp.all(jnp.isfinite(fine)), fine, coarse)
-    return factor @ jax.random.normal(key, (len(cov),))

@@ -217,14 +217,15 @@ class Posterior:
         save(self, path)
 
     @staticmethod
-    def load(path: Any, model: Model | None = None) -> Posterior:
+    def load(path: Any, model: Model | None = None, data: Observations | None = None) -> Posterior:
         """Read a file written by :meth:`save`. No code in the file is run.
 
-        Forecasts need the model, which a file cannot hold: pass the one that was fitted.
+        Forecasts need the model, which a file cannot hold: pass the one that was fitted. The file holds measurements,
+        not what was done in experiments: with doses, inputs or events pass the data that were fitted, too.
         """
         from gpnode.results.storage import load
 
-        return load(path, model)
+        return load(path, model, data)
 
     def __repr__(self) -> str:
         return str(self)

@@ -64,12 +64,15 @@ def save(posterior: Posterior, path: Any) -> None:
         raise cannot_write(target, error) from error
 
 
-def load(path: Any, model: Model | None = None) -> Posterior:
-    """Read a posterior; with ``model``, check that it is the one the draws came from."""
+def load(path: Any, model: Model | None = None, data: Observations | None = None) -> Posterior:
+    """Read a posterior; with ``model``, check that it is the one the draws came from.
+
+    ``data`` stand for the measurements in the file, and tell what was done in experiments.
+    """
     groups = _read_groups(Path(path))
     draws, raw = groups["posterior"], groups["unconstrained_posterior"]
     record = _read_record(draws, path)
-    data = _dataset_to_data(groups["observed_data"], record)
+    data = _dataset_to_data(groups["observed_data"], record) if data is None else data
     stats = groups["sample_stats"].rename({v: k for k, v in _STAT_NAMES.items() if v in groups["sample_stats"]})
     problem = None if model is None else _rebind(model, data, record, raw)
     return Posterior(
@@ -114,7 +117,8 @@ def _rebind(model: Model, data: Observations, record: Record, raw: xr.Dataset) -
     if fingerprint(model, data) != record.fingerprint:
         raise ModelError(
             "this posterior came from another model. Pass the model that was fitted, with the same equations, "
-            f"priors and settings (it was made with jax {record.versions['jax']})."
+            "priors and settings, and the data if anything was done in experiments (it was made with jax "
+            f"{record.versions['jax']})."
         )
     # The draws are in the units of their own run, which the data might not give again to the last bit.
     kept = {name: jnp.asarray(value) for name, value in record.start.scaling.items()}

@@ -107,8 +107,13 @@ class PopulationBlock(Block):
             f"{self.name}.typical": self.typical.sample(typical_key),
             f"{self.name}.spread": self.spread.sample(spread_key),
         }
-        at = self._centre(values) + values[f"{self.name}.spread"] * jax.random.normal(key, (self.count,))
-        return values | {self.name: jnp.exp(at) if self.positive else at}
+        keys = jax.random.split(key, self.count)
+        return values | {self.name: jax.vmap(lambda key: self.draw_individual(values, key))(keys)}
+
+    def draw_individual(self, values: Values, key: Array) -> Array:
+        """One more of the population."""
+        at = self._centre(values) + values[f"{self.name}.spread"] * jax.random.normal(key)
+        return jnp.exp(at) if self.positive else at
 
     def conditional(self, values: Values, key: Array) -> Conditional:
         middle, unit = self._affine()

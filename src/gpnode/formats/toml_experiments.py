@@ -1,0 +1,122 @@
+"""``[experiments]`` of a problem file: what is done, in the file itself or in tables beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gpnode.data.experiments import Dose, Event, Experiment, Input
+from gpnode.data.protocols import INTERPOLATIONS, read_experiments
+from gpnode.errors import DataError, ModelError
+from gpnode.formats.formula import parse
+from gpnode.formats.toml_values import choose, number_of, refuse_unknown
+from gpnode.model.dynamics import Named
+
+FILES = ("conditions", "inputs", "doses")
+"""Entries that may name a table."""
+_ENTRIES = (*FILES, "interpolation", "events")
+_DOSE = ("state", "amount", "time", "duration", "every", "count", "experiment")
+
+
+def files_of(section: Mapping[str, Any]) -> list[str]:
+    """Tables that the section names."""
+    return [section[name] for name in FILES if isinstance(section.get(name), str)]
+
+
+def given_names(done: Mapping[str, Experiment]) -> set[str]:
+    """What the experiments give equations."""
+    return {name for one in done.values() for name in one.inputs}
+
+
+def read_done(
+    folder: Path, section: Mapping[str, Any], experiments: Sequence[str], states: Sequence[str]
+) -> dict[str, Experiment]:
+    """What is done in each of the ``experiments``; ``states`` as dose tables count them."""
+    refuse_unknown(section, _ENTRIES, "[experiments]")
+    kind = choose(section.get("interpolation", "steps"), INTERPOLATIONS, "[experiments] interpolation")
+    tables = {name: folder / section[name] for name in FILES if isinstance(section.get(name), str)}
+    done = read_experiments(experiments, **tables, states=states, interpolation=section.get("interpolation", "steps"))
+    listed: list[tuple[str, Any]] = [("doses", d) for d in _list(section, "doses")]
+    listed += [("events", e) for e in _list(section, "events")]
+    everywhere: dict[str, float | Input] = {
+        **{n: number_of(v, f"[experiments] conditions {n}") for n, v in _table(section, "conditions").items()},
+        **{n: _input(v, kind, f"[experiments] inputs {n}") for n, v in _table(section, "inputs").items()},
+    }
+    for name, one in done.items():
+        mine = [(what, entry) for what, entry in listed if str(entry.get("experiment", name)) == name]
+        done[name] = Experiment(
+            inputs={**one.inputs, **everywhere},
+            doses=[*one.doses, *(_dose(entry) for what, entry in mine if what == "doses")],
+            events=[_event(entry) for what, entry in mine if what == "events"],
+        )
+    for what, entry in listed:
+        if str(entry.get("experiment", experiments[0])) not in experiments:
+            raise ModelError(
+                f"[experiments] {what} names experiment {entry['experiment']!r:.80}; the data have "
+                f"{', '.join(experiments)}."
+            )
+    return done
+
+
+def _list(section: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    value = section.get(name, [])
+    if isinstance(value, str) and name in FILES:
+        return []
+    if not isinstance(value, list) or not all(isinstance(entry, Mapping) for entry in value):
+        raise ModelError(f"[experiments] {name} must be a list of tables, or the name of a file; got {value!r:.80}.")
+    return value
+
+
+def _table(section: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = section.get(name, {})
+    if isinstance(value, str):
+        return {}
+    if not isinstance(value, Mapping):
+        raise ModelError(f"[experiments] {name} must be a table, or the name of a file; got {value!r:.80}.")
+    return value
+
+
+def _input(value: Any, kind: type[Input], where: str) -> Input:
+    if not isinstance(value, Mapping) or set(value) != {"times", "values"}:
+        raise ModelError(f"{where} must be {{ times = [...], values = [...] }}; got {value!r:.80}.")
+    try:
+        return kind(value["times"], value["values"])
+    except DataError as error:
+        raise ModelError(f"{where}: {error}") from None
+
+
+def _dose(entry: Mapping[str, Any]) -> Dose:
+    refuse_unknown(entry, _DOSE, "[experiments] doses")
+    for name in ("state", "amount"):
+        if name not in entry:
+            raise ModelError(f'[experiments] doses needs {name}: doses = [{{ state = "gut", amount = 320.0 }}].')
+    if not isinstance(entry["state"], str):
+        raise ModelError(f"[experiments] doses state must be a text; got {entry['state']!r:.80}.")
+    try:
+        return Dose(**{name: value for name, value in entry.items() if name != "experiment"})
+    except (DataError, TypeError) as error:
+        raise ModelError(f"[experiments] doses: {error}") from None
+
+
+def _event(entry: Mapping[str, Any]) -> Event:
+    """At a time, what becomes of states, by formulas."""
+    changes = {str(state): _change(to, state) for state, to in entry.items() if state not in ("time", "experiment")}
+    try:
+        return Event(number_of(entry.get("time"), "[experiments] events time"), changes)
+    except DataError as error:
+        raise ModelError(f"[experiments] events: {error}") from None
+
+
+def _change(to: Any, state: str) -> Any:
+    if not isinstance(to, str):
+        return number_of(to, f"[experiments] events {state}")
+    formula = parse(to)
+
+    def change(t: Any, x: Named, p: Named) -> Any:
+        values = {"t": t, **{n: x[n] for n in x if n in formula.names}, **{n: p[n] for n in p if n in formula.names}}
+        for name in sorted(formula.names - set(values)):
+            raise ModelError(f"the event that changes {state!r} uses {name!r}, which is no state and no parameter.")
+        return formula(values)
+
+    return change
