@@ -32,7 +32,14 @@ def names():
     return {"gn": gn, "np": np, "data": data, "model": model, "posterior": posterior}
 
 
-@pytest.mark.parametrize("name", DOCUMENTED)
+def marked(name):
+    """Examples that fit or sample take their time."""
+    text = inspect.getdoc(getattr(gn, name)) or ""
+    takes_long = any(f">>> {call}" in text or f"= {call}" in text for call in ("gn.fit", "gn.calibrate", "gn.compare"))
+    return pytest.param(name, marks=pytest.mark.slow) if takes_long else name
+
+
+@pytest.mark.parametrize("name", list(map(marked, DOCUMENTED)))
 def test_the_example_of_a_public_name_runs(name, names, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = inspect.getdoc(getattr(gn, name)) or ""

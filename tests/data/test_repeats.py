@@ -56,6 +56,7 @@ def test_a_fit_of_triplicates_is_as_sure_as_three_times_as_many_measurements():
     assert abs(three["mean"] - 0.7) < 4 * three["sd"]
 
 
+@pytest.mark.slow
 def test_defaults_take_repeats_from_a_file(tmp_path):
     noise = 0.2 * np.random.default_rng(1).normal(size=TIMES.size)
     lines = [f"{t:.3f},{x:.4f}" for t, x in zip(TIMES, 3.0 * np.exp(-0.7 * TIMES) + noise, strict=True)]

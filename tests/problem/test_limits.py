@@ -65,6 +65,7 @@ def test_a_fit_finds_the_truth_where_limits_as_values_do_not():
     assert wrong["97.5%"] < 0.7
 
 
+@pytest.mark.slow
 def test_limits_are_kept_in_files_and_tables(tmp_path):
     data = cut()
     posterior = gn.fit(decay(), data, method=gn.Laplace(draws=100), progress=False)

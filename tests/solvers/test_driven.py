@@ -71,6 +71,10 @@ SOLVERS = {
 }
 
 
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("adaptive", "stiff")]  # to compile
+QUICK_AND_SLOW = ["fixed-grid", "native", "native-stiff", *SLOW]
+
+
 @pytest.fixture(scope="module")
 def expected():
     """Rows of nodes to compare, the path there, and its derivatives by differences."""
@@ -85,7 +89,7 @@ def expected():
     return first, reference(theta, ts[first]), np.stack(columns, axis=-1)
 
 
-@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("name", QUICK_AND_SLOW)
 def test_paths_and_derivatives_are_those_of_the_pieces(name, expected):
     ts, actions = nodes(12)
     system = Driven(slopes, jumped, jnp.asarray(actions))
@@ -97,7 +101,7 @@ def test_paths_and_derivatives_are_those_of_the_pieces(name, expected):
     assert np.allclose(solution.xs[-1], solution.xs[-3])  # nothing happens after the end
 
 
-@pytest.mark.parametrize("name", ["fixed-grid", "native", "native-stiff", "adaptive"])
+@pytest.mark.parametrize("name", QUICK_AND_SLOW)
 @pytest.mark.parametrize("limit", [0, 64])
 def test_gradients_forward_and_backward(name, limit, expected):
     ts, actions = nodes(12)
@@ -147,7 +151,7 @@ def test_second_derivatives_go_through_jumps():
     assert np.allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["fixed-grid", "native", "native-stiff", "adaptive"])
+@pytest.mark.parametrize("name", QUICK_AND_SLOW)
 def test_batches_have_actions_of_their_own(name):
     ts, actions = nodes(6)
     several = jnp.asarray(np.stack([actions, 0.5 * actions, 0.0 * actions]))

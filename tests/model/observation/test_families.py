@@ -93,6 +93,7 @@ def test_simulated_measurements_have_the_right_mean_and_spread(name):
     assert np.quantile(drawn, [0.1, 0.9]) == pytest.approx(reference.ppf([0.1, 0.9]), rel=0.05, abs=1.0)
 
 
+@pytest.mark.slow
 def test_counts_are_fitted_by_default_and_their_forecasts_are_counts():
     posterior = gn.fit(decay(gn.PoissonNoise()), measured("poisson", seed=4), progress=False)
     assert posterior.record.method == "nuts"
@@ -103,6 +104,7 @@ def test_counts_are_fitted_by_default_and_their_forecasts_are_counts():
     assert np.allclose(ahead, np.round(ahead), atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_outliers_move_a_fit_less():
     y = path(0.7) + np.random.default_rng(0).normal(size=TIMES.size)

@@ -88,6 +88,7 @@ def test_slopes_of_residuals_are_their_derivatives():
     assert_slopes_are_derivatives(gn.bind(decay(POPULATIONS["positive"]), flasks()))
 
 
+@pytest.mark.slow
 def test_a_fit_tells_individuals_apart():
     posterior = gn.fit(decay(POPULATIONS["positive"]), flasks(), method=gn.Lifted(draws=400), progress=False)
     individuals = posterior.draws["k"]
