@@ -48,7 +48,13 @@ if TYPE_CHECKING:  # the same names as below, for tools that read code without r
     from .model.dynamics import Dictionary, KnownForm, Sum, fourier, polynomial, term
     from .model.model import Around, Model
     from .model.observation import kernels
-    from .model.observation.families import NegativeBinomialNoise, PoissonNoise, StudentNoise
+    from .model.observation.families import (
+        BinomialNoise,
+        LaplaceNoise,
+        NegativeBinomialNoise,
+        PoissonNoise,
+        StudentNoise,
+    )
     from .model.observation.noise import CombinedNoise, Noise
     from .model.observation.observables import Observable
     from .model.observation.transforms import Identity, Log
@@ -67,7 +73,7 @@ if TYPE_CHECKING:  # the same names as below, for tools that read code without r
         Uniform,
     )
     from .model.priors.given import Given
-    from .model.priors.population import Population
+    from .model.priors.population import Each, Population
     from .problem.binding import bind
     from .render import plots
     from .results.comparison import compare, loo
@@ -105,10 +111,16 @@ _PUBLIC = {
     "model.model": ("Around", "Model"),
     "model.paper": ("paper_priors",),
     "model.priors.given": ("Given",),
-    "model.priors.population": ("Population",),
+    "model.priors.population": ("Each", "Population"),
     "model.observation": ("kernels",),
     "model.observation.observables": ("Observable",),
-    "model.observation.families": ("NegativeBinomialNoise", "PoissonNoise", "StudentNoise"),
+    "model.observation.families": (
+        "BinomialNoise",
+        "LaplaceNoise",
+        "NegativeBinomialNoise",
+        "PoissonNoise",
+        "StudentNoise",
+    ),
     "model.observation.noise": ("CombinedNoise", "Noise"),
     "model.observation.transforms": ("Identity", "Log"),
     "model.priors": (
@@ -139,12 +151,14 @@ __all__ = [
     "NUTS",
     "Adaptive",
     "Around",
+    "BinomialNoise",
     "Calibration",
     "CheckpointError",
     "CombinedNoise",
     "DataError",
     "Dictionary",
     "Dose",
+    "Each",
     "Event",
     "Experiment",
     "Exponential",
@@ -163,6 +177,7 @@ __all__ = [
     "InverseGamma",
     "KnownForm",
     "Laplace",
+    "LaplaceNoise",
     "Lifted",
     "Lines",
     "Log",

@@ -11,7 +11,7 @@ from gpnode.formats.toml_values import read_prior, refuse_unknown, texts_of
 from gpnode.model.dynamics import Dynamics, KnownForm, Named
 from gpnode.model.observation.observables import Observable
 from gpnode.model.priors.given import Given
-from gpnode.model.priors.population import Population
+from gpnode.model.priors.population import Each, Population
 
 
 def formulas_of(section: Mapping[str, Any]) -> dict[str, Formula]:
@@ -40,9 +40,12 @@ def observable(variable: str, formula: Formula, priors: Mapping[str, Any], dynam
 
 
 def _parameter(value: Any, where: str) -> Any:
-    """A number, a prior, or a population with what is ``typical`` and its ``spread``."""
+    """A number, a prior, a population with what is ``typical`` and its ``spread``, or a prior for ``each``."""
     if not isinstance(value, Mapping):
         return read_prior(value, where)
+    if "each" in value:
+        refuse_unknown(value, ("each",), where)
+        return Each(read_prior(value["each"], where))
     refuse_unknown(value, ("typical", "spread"), where)
     return Population(**{what: read_prior(prior, f"{where} {what}") for what, prior in value.items()})
 

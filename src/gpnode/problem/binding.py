@@ -153,7 +153,7 @@ def _check_names(model: Model, data: Observations) -> None:
             i = int(np.argmax(noise.refused(series.values)))
             raise DataError(
                 f"{series.variable!r} is {series.values[i]:g} at time {series.times[i]:g}, which is no count: "
-                f"{type(noise).__name__} is for whole numbers from zero up. Give the counts themselves, or other noise."
+                f"{type(noise).__name__} is for {noise.domain}. Give the counts themselves, or other noise."
             )
         transform = model.transform_of(series.variable)
         outside = ~np.asarray(transform.inside(jnp.asarray(series.values)))

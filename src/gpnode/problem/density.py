@@ -11,7 +11,7 @@ from jax import Array
 from gpnode.data.scaling import Scaling
 from gpnode.model.dynamics import BoundDynamics
 from gpnode.model.priors.parameters import Block, Independent, Values
-from gpnode.model.priors.population import PopulationBlock
+from gpnode.model.priors.population import IndividualBlock
 from gpnode.problem.covariance import DENSE_LIMIT
 from gpnode.problem.driving import Driving
 from gpnode.problem.initial import InitialStates
@@ -50,7 +50,7 @@ class Problem(Paths):
     states: tuple[str, ...] = eqx.field(static=True)
     experiments: tuple[str, ...] = eqx.field(static=True)
     forward_limit: int = eqx.field(static=True)
-    populations: tuple[PopulationBlock, ...]
+    populations: tuple[IndividualBlock, ...]
     driving: Driving | None
     actions: Array | None
 

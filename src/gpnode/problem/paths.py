@@ -11,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 from gpnode.data.scaling import Scaling
 from gpnode.model.dynamics import BoundDynamics
 from gpnode.model.priors.parameters import Values
-from gpnode.model.priors.population import PopulationBlock
+from gpnode.model.priors.population import IndividualBlock
 from gpnode.problem.driving import Driving
 from gpnode.problem.initial import InitialStates
 from gpnode.solvers import Solution, Solver, VectorField, solve_with_gradient
@@ -26,7 +26,7 @@ class Paths(eqx.Module):
     solver: eqx.AbstractVar[Solver]
     nodes: eqx.AbstractVar[Array]
     forward_limit: eqx.AbstractVar[int]
-    populations: eqx.AbstractVar[tuple[PopulationBlock, ...]]
+    populations: eqx.AbstractVar[tuple[IndividualBlock, ...]]
     driving: eqx.AbstractVar[Driving | None]
     actions: eqx.AbstractVar[Array | None]
 

@@ -41,6 +41,17 @@ FAMILIES = {
         {"x.noise_scale": 3.0, "x.noise_df": 5.0},
         lambda mean, p: scipy.stats.t(p["x.noise_df"], mean, p["x.noise_scale"]),
     ),
+    "laplace": (
+        gn.LaplaceNoise(std=gn.HalfNormal(5.0), relative=False),
+        {"x.noise_std": 3.0},
+        lambda mean, p: scipy.stats.laplace(mean, p["x.noise_std"] / np.sqrt(2.0)),
+    ),
+    "laplace, relative": (
+        gn.LaplaceNoise(std=0.1),
+        {},
+        lambda mean, p: scipy.stats.laplace(mean, 0.1 * p["scale"] / np.sqrt(2.0)),
+    ),
+    "binomial": (gn.BinomialNoise(60), {}, lambda mean, p: scipy.stats.binom(60, mean / 60)),
     "student, relative": (gn.StudentNoise(std=0.1), {}, lambda mean, p: scipy.stats.t(4.0, mean, 0.1 * p["scale"])),
 }
 

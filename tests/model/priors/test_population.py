@@ -84,6 +84,58 @@ def test_the_density_is_that_of_an_independent_reference(name, solver):
     assert np.allclose(gradient, differences, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("solver", [gn.Native(), gn.Adaptive(rtol=1e-10, atol=1e-10)])
+def test_values_of_their_own_have_the_density_of_an_independent_reference(solver):
+    data = flasks()
+    problem = gn.bind(decay(gn.Each(gn.LogNormal(-0.3, 0.7)), solver=solver), data)
+    ks = np.array([0.45, 0.9, 1.2])
+    u = problem.layout.unconstrain({"k": jnp.asarray(ks)})
+    _, log_jacobian = problem.layout.constrain(u)
+    expected = lognorm(0.7, scale=np.exp(-0.3)).logpdf(ks).sum()
+    assert float(problem.log_prior(u) - log_jacobian) == pytest.approx(expected, rel=1e-9)
+    scale = np.abs(data.values_of("y")).max()
+    likelihood = sum(
+        norm(8.0 * np.exp(-k * TIMES) / scale, 0.2 / scale).logpdf(series.values / scale).sum()
+        for k, series in zip(ks, data.series, strict=True)
+    )
+    value, gradient, _ = value_and_grad(problem, u)
+    assert float(value - problem.log_prior(u)) == pytest.approx(likelihood, rel=1e-4)
+    step = 1e-5
+    differences = [
+        float(log_density(problem, u.at[i].add(step))[0] - log_density(problem, u.at[i].add(-step))[0]) / (2 * step)
+        for i in range(problem.size)
+    ]
+    assert np.allclose(gradient, differences, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_values_of_their_own_are_those_of_separate_fits():
+    data, model = flasks(), decay(gn.Each(gn.LogNormal(-0.3, 0.7)))
+    together = gn.fit(model, data, seed=0, progress=False)
+    assert together.diagnose().converged
+    for name in RATES:
+        series = next(s for s in data.series if s.experiment == name)
+        alone = gn.Observations({"y": (series.times, series.values)}, start=0.0)
+        apart = gn.fit(decay(gn.LogNormal(-0.3, 0.7)), alone, seed=0, progress=False).draws["k"]
+        own = together.draws["k"].sel(experiment=name)
+        assert float(own.mean()) == pytest.approx(float(apart.mean()), abs=0.2 * float(apart.std()))
+        assert float(own.std()) == pytest.approx(float(apart.std()), rel=0.15)
+
+
+@pytest.mark.slow
+def test_a_new_individual_is_as_far_from_typical_as_the_population_is_wide():
+    posterior = gn.fit(decay(POPULATIONS["positive"]), flasks(), seed=0, progress=False)
+    ahead = gn.forecast(posterior, [2.0], new_individual=True, max_draws=4000)
+    rates = -np.log(ahead.ode.sel(state="x").to_numpy()[:, 0] / 4.0) / 2.0
+    draws = posterior.draws
+    expected = np.sqrt(float(np.log(draws["k.typical"]).var()) + float((draws["k.spread"] ** 2).mean()))
+    assert np.std(np.log(rates)) == pytest.approx(expected, rel=0.1)
+    one = gn.Observations({"y": (TIMES, 8.0 * np.exp(-0.5 * TIMES))})
+    fitted = gn.fit(decay(gn.LogNormal(0, 1)), one, method=gn.Laplace(draws=50), progress=False)
+    with pytest.raises(gn.ModelError, match="no new individual"):
+        gn.forecast(fitted, [1.0], new_individual=True)
+
+
 def test_slopes_of_residuals_are_their_derivatives():
     assert_slopes_are_derivatives(gn.bind(decay(POPULATIONS["positive"]), flasks()))
 
@@ -146,7 +198,7 @@ def test_theophylline_has_the_posterior_of_its_closed_form():
     table, doses = table[table.time_h > 0], table.groupby("subject").dose_mg_per_kg.first()
     data = gn.Observations.from_experiments(
         {str(s): {"conc": (rows.time_h, rows.conc_mg_per_l)} for s, rows in table.groupby("subject")}, start=0.0
-    )
+    ).with_experiments({str(s): gn.Experiment(doses=[gn.Dose("gut", float(dose))]) for s, dose in doses.items()})
     spread = gn.HalfNormal(0.5)
     form = gn.KnownForm(
         ["gut", "body"],
@@ -159,7 +211,7 @@ def test_theophylline_has_the_posterior_of_its_closed_form():
     )
     model = gn.Model(
         form,
-        initial={"gut": {str(s): float(dose) for s, dose in doses.items()}, "body": 0.0},
+        initial={"gut": 0.0, "body": 0.0},
         kernel=None,
         noise=gn.Noise(std=gn.HalfNormal(1.0), relative=False),
         observables={"conc": lambda t, x, p: x.body / p.v},

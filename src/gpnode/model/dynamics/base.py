@@ -15,7 +15,7 @@ from jax import Array
 from gpnode.data.scaling import Scaling
 from gpnode.model.dynamics.writing import RightSide
 from gpnode.model.priors.parameters import Block, Values
-from gpnode.model.priors.population import Population
+from gpnode.model.priors.population import Each, Population
 from gpnode.model.priors.sparsity import CoefficientPrior
 
 
@@ -147,7 +147,7 @@ class Dynamics(eqx.Module):
         """Names of the parameters that observables may use."""
         return ()
 
-    def populations(self, prefix: str) -> dict[str, Population]:
+    def populations(self, prefix: str) -> dict[str, Population | Each]:
         """Parameters that differ between experiments, by full name."""
         return {}
 

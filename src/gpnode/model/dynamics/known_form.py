@@ -18,7 +18,7 @@ from gpnode.model.dynamics.writing import RightSide
 from gpnode.model.functions import check_priors, describe_prior, refuse_idle, shapes_of, write_any_prior
 from gpnode.model.priors.given import Given
 from gpnode.model.priors.parameters import Block, Independent, Values
-from gpnode.model.priors.population import Population
+from gpnode.model.priors.population import Each, Population
 
 
 class KnownForm(Dynamics):
@@ -32,8 +32,8 @@ class KnownForm(Dynamics):
         ``f(t, x, p) -> {state: slope}`` in the user's units, written with ``jax.numpy``.
         ``x`` holds the states and ``p`` the parameters, by name: ``p.alpha * x.prey``.
     priors
-        For each parameter a numpyro distribution, or a number if it is known, or a :class:`Population` if it differs
-        between experiments, or :class:`Given` if each experiment gives it.
+        For each parameter a numpyro distribution, or a number if it is known, or a :class:`Population` or
+        :class:`Each` if it differs between experiments, or :class:`Given` if each experiment gives it.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class KnownForm(Dynamics):
         self.states = tuple(states)
         self.f = f
         self.priors = dict(priors)
-        check_priors(self.priors, also=Population | Given)
+        check_priors(self.priors, also=Population | Each | Given)
 
     def __repr__(self) -> str:
         unknown = ", ".join(f"{name} ~ {write_any_prior(prior)}" for name, prior in self.priors.items())
@@ -62,8 +62,8 @@ class KnownForm(Dynamics):
         individual, given = tuple(self.populations(prefix)), tuple(self.given(prefix))
         return BoundKnownForm(Independent(free), fixed, scaling, f, states, self.states, prefix, individual, given)
 
-    def populations(self, prefix: str) -> dict[str, Population]:
-        return {prefix + n: p for n, p in self.priors.items() if isinstance(p, Population)}
+    def populations(self, prefix: str) -> dict[str, Population | Each]:
+        return {prefix + n: p for n, p in self.priors.items() if isinstance(p, Population | Each)}
 
     def given(self, prefix: str) -> dict[str, str]:
         return {prefix + n: n for n, p in self.priors.items() if isinstance(p, Given)}

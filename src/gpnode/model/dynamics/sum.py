@@ -12,7 +12,7 @@ from gpnode.errors import ModelError
 from gpnode.model.dynamics.base import BoundDynamics, Dynamics
 from gpnode.model.dynamics.writing import RightSide, add_right_sides
 from gpnode.model.priors.parameters import Block, Values
-from gpnode.model.priors.population import Population
+from gpnode.model.priors.population import Each, Population
 from gpnode.model.priors.sparsity import CoefficientPrior
 
 
@@ -39,7 +39,7 @@ class Sum(Dynamics):
             tuple(part.bind(states, scaling, num_observations, f"{prefix}{name}.") for name, part in self.parts.items())
         )
 
-    def populations(self, prefix: str) -> dict[str, Population]:
+    def populations(self, prefix: str) -> dict[str, Population | Each]:
         found = (part.populations(f"{prefix}{name}.") for name, part in self.parts.items())
         return {name: population for part in found for name, population in part.items()}
 

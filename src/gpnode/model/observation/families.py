@@ -44,6 +44,11 @@ class Family(NoiseModel):
     def below(self, values: Values, prefix: str, unit: Array, predicted: Array, measured: Array) -> Array:
         """Probability (n,) of less than what was ``measured``, and half of that of as much."""
 
+    @property
+    def domain(self) -> str:
+        """What measurements may be, in words."""
+        return "whole numbers from zero up" if self.is_count else "any numbers"
+
     def refused(self, measured: np.ndarray) -> np.ndarray:
         """Which measurements (n,) it cannot be about."""
         if not self.is_count:
@@ -116,6 +121,111 @@ class StudentNoise(Family):
 
     def guesses(self, prefix: str, noise_std: float, unit: float) -> dict[str, float]:
         return {f"{prefix}.noise_scale": noise_std if self.relative else noise_std * unit}
+
+
+class LaplaceNoise(Family):
+    """Noise with a density that falls off exponentially on both sides: large errors are rarer than Student's.
+
+    ``std`` is its standard deviation, a prior or a number, relative to the largest measurement as in :class:`Noise`
+    unless ``relative`` is False.
+
+    >>> robust = gn.Model(model.dynamics, noise=gn.LaplaceNoise())
+    """
+
+    name: ClassVar[str] = "laplace"
+
+    std: Any = exponential(NOISE_SIZE)
+    relative: bool = eqx.field(static=True, default=True)
+
+    def __check_init__(self) -> None:
+        if not lowest(self.std) >= 0 or (not isinstance(self.std, dist.Distribution) and not self.std > 0):
+            raise ModelError("std of the noise must be positive: give a number, or a prior such as LogNormal.")
+
+    def priors(self, prefix: str) -> dict[str, dist.Distribution]:
+        return {f"{prefix}.noise_std": self.std} if isinstance(self.std, dist.Distribution) else {}
+
+    def _std(self, values: Values, prefix: str, unit: Array) -> Array:
+        """In scaled units."""
+        std = values.get(f"{prefix}.noise_std", self.std) if self.priors(prefix) else jnp.asarray(self.std)
+        return std if self.relative else std / unit
+
+    def scaled_var(self, values: Values, prefix: str, unit: Array, level: Array) -> Array:
+        return self._std(values, prefix, unit) ** 2
+
+    def distribution(self, values: Values, prefix: str, unit: Array, predicted: Array) -> dist.Distribution:
+        return dist.Laplace(predicted, self._std(values, prefix, unit) * unit / jnp.sqrt(2.0))
+
+    def below(self, values: Values, prefix: str, unit: Array, predicted: Array, measured: Array) -> Array:
+        away = jnp.sqrt(2.0) * (measured - predicted) / (self._std(values, prefix, unit) * unit)
+        tail = 0.5 * jnp.exp(-jnp.abs(away))
+        return jnp.where(away > 0, 1.0 - tail, tail)
+
+    def report(self, values: Values, prefix: str, unit: Array) -> Values:
+        return {name: values[name] * (unit if self.relative else 1.0) for name in self.priors(prefix)}
+
+    def report_names(self, prefix: str) -> tuple[str, ...]:
+        return tuple(self.priors(prefix))
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": self.name, "std": describe_hyper(self.std), "relative": self.relative}
+
+    def guesses(self, prefix: str, noise_std: float, unit: float) -> dict[str, float]:
+        return {f"{prefix}.noise_std": noise_std if self.relative else noise_std * unit}
+
+
+def _whole(number: Any) -> Any:
+    """A float such as 40.0, as files have it, as a whole number; anything else as it is."""
+    return int(number) if isinstance(number, float) and number.is_integer() else number
+
+
+class BinomialNoise(Family):
+    """Counts out of a known number of ``trials``; what is predicted is the count that is expected.
+
+    >>> hatched = gn.Model(model.dynamics, noise=gn.BinomialNoise(trials=40))
+    """
+
+    name: ClassVar[str] = "binomial"
+    is_count: ClassVar[bool] = True
+
+    trials: int = eqx.field(static=True, converter=_whole)
+
+    def __check_init__(self) -> None:
+        if not isinstance(self.trials, int) or isinstance(self.trials, bool) or self.trials < 1:
+            raise ModelError(f"trials must be a whole number from 1 up; got {self.trials!r:.80}.")
+
+    def priors(self, prefix: str) -> dict[str, dist.Distribution]:
+        return {}
+
+    def _chance(self, predicted: Array) -> Array:
+        return jnp.clip(predicted / self.trials, _SMALLEST, 1.0 - _SMALLEST)
+
+    def scaled_var(self, values: Values, prefix: str, unit: Array, level: Array) -> Array:
+        chance = jnp.clip(level * unit / self.trials, 0.5 / self.trials, 1.0 - 0.5 / self.trials)
+        return self.trials * chance * (1.0 - chance) / unit**2
+
+    def distribution(self, values: Values, prefix: str, unit: Array, predicted: Array) -> dist.Distribution:
+        return dist.Binomial(self.trials, self._chance(predicted))
+
+    def log_density(self, values: Values, prefix: str, unit: Array, predicted: Array, measured: Array) -> Array:
+        # As gamma functions: numpyro's is good to six digits alone.
+        chance, left = self._chance(predicted), self.trials - measured
+        ways = gammaln(self.trials + 1.0) - gammaln(measured + 1.0) - gammaln(left + 1.0)
+        return ways + measured * jnp.log(chance) + left * jnp.log1p(-chance)
+
+    def below(self, values: Values, prefix: str, unit: Array, predicted: Array, measured: Array) -> Array:
+        up_to = betainc(jnp.maximum(self.trials - measured, _SMALLEST), measured + 1.0, 1.0 - self._chance(predicted))
+        up_to = jnp.where(measured < self.trials, up_to, 1.0)
+        return up_to - 0.5 * jnp.exp(self.log_density(values, prefix, unit, predicted, measured))
+
+    @property
+    def domain(self) -> str:
+        return f"whole numbers from 0 to {self.trials}"
+
+    def refused(self, measured: np.ndarray) -> np.ndarray:
+        return super().refused(measured) | (measured > self.trials)
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": self.name, "trials": self.trials}
 
 
 class PoissonNoise(Family):

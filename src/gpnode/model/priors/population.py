@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import equinox as eqx
@@ -60,7 +61,57 @@ class Population:
         return {"population": describe_hyper(self.typical), "spread": describe_hyper(self.spread)}
 
 
-class PopulationBlock(Block):
+class Each:
+    """A parameter with a value of its own in each experiment, all with the same ``prior`` and otherwise apart.
+
+    >>> rates = gn.Each(gn.LogNormal(0.0, 1.0))
+    """
+
+    def __init__(self, prior: Any) -> None:
+        if not isinstance(prior, dist.Distribution) or prior.batch_shape or prior.event_shape:
+            raise ModelError(f"Each(...) takes a prior for one number; got {prior!r:.80}.")
+        self.prior = prior
+
+    def __repr__(self) -> str:
+        return f"Each({write_prior(self.prior)})"
+
+    def describe(self) -> dict[str, Any]:
+        """Settings, for records and the fingerprint."""
+        return {"each": describe_hyper(self.prior)}
+
+
+class IndividualBlock(Block):
+    """Values of ``name``, one for each of ``count`` experiments."""
+
+    name: eqx.AbstractVar[str]
+    count: eqx.AbstractVar[int]
+
+    @abstractmethod
+    def draw_individual(self, values: Values, key: Array) -> Array:
+        """One more."""
+
+
+class EachBlock(IndividualBlock):
+    """Values of ``name`` (experiments,) that are independent of each other."""
+
+    prior: dist.Distribution
+    name: str = eqx.field(static=True)
+    count: int = eqx.field(static=True)
+
+    def parameters(self) -> tuple[Parameter, ...]:
+        return (Parameter(unconstraining_transform(self.prior), self.name, (self.count,)),)
+
+    def log_prior(self, values: Values) -> Array:
+        return jnp.sum(self.prior.log_prob(values[self.name]))
+
+    def draw(self, key: Array) -> Values:
+        return {self.name: self.prior.sample(key, (self.count,))}
+
+    def draw_individual(self, values: Values, key: Array) -> Array:
+        return self.prior.sample(key)
+
+
+class PopulationBlock(IndividualBlock):
     """Values of ``name`` (experiments,), with ``name.typical`` and ``name.spread``.
 
     Individuals lie in the unconstrained vector as they are, not as deviations: the data of an experiment tell them
@@ -123,12 +174,17 @@ class PopulationBlock(Block):
         return Conditional({self.name: centre * each}, {self.name: width * each}, exact=True)
 
 
-def population_block(name: str, population: Population, experiments: tuple[str, ...]) -> PopulationBlock:
+def population_block(name: str, population: Population | Each, experiments: tuple[str, ...]) -> IndividualBlock:
     """The block of one parameter, with a value for each of the ``experiments``."""
+    if isinstance(population, Each):
+        prior = jax.tree.map(lambda number: jnp.asarray(number, dtype=float), population.prior)
+        return EachBlock(prior=prior, name=name, count=len(experiments))
     if len(experiments) < _FEWEST:
         raise ModelError(f"{name!r} is from a population, of which one experiment says nothing. Give a prior for it.")
     typical, spread = (
         jax.tree.map(lambda number: jnp.asarray(number, dtype=float), prior)
         for prior in (population.typical, population.spread)
     )
-    return PopulationBlock(typical, spread, population.is_positive, name, len(experiments))
+    return PopulationBlock(
+        typical=typical, spread=spread, positive=population.is_positive, name=name, count=len(experiments)
+    )
