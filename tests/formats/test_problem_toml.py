@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import gpnode as gn
-from gpnode.cli.examples import EXAMPLES
+from gpnode.cli.example_problems import EXAMPLES
 from gpnode.formats.problem_toml import read_problem, write_problem
 from gpnode.formats.toml_values import read_prior
 
@@ -37,7 +37,7 @@ from gpnode.formats.toml_values import read_prior
     ],
 )
 def test_faulty_problems_are_named(tmp_path, section, content, message):
-    table, _ = EXAMPLES["lynx-hare"]()
+    table = EXAMPLES["lynx-hare"]().files["data.csv"]
     (tmp_path / "data.csv").write_text(table)
     whole = {"data": {"file": "data.csv", "time": "year"}, "model": {"degree": 1}}
     whole[section] = content if section != "data" or "file" not in content else {**whole["data"], **content}

@@ -30,7 +30,7 @@ from hypothesis import strategies as st
 
 import gpnode as gn
 from gpnode.cli.checking import data_remarks
-from gpnode.cli.examples import EXAMPLES
+from gpnode.cli.example_problems import EXAMPLES
 from gpnode.formats.problem_toml import read_problem, write_problem
 
 _BATCH, _PROCESS = 100, 200  # cases drawn together, and read by one process
@@ -48,14 +48,14 @@ _DATED = "\n".join(["time,x", *(f"2020-01-{d:02d}T06:00:00Z,{d % 5}" for d in ra
 _RUNS = "\n".join(["time,x,run", *(f"{t},{t**0.5 + r},{r}" for r in range(3) for t in range(8))])
 
 TABLES: list[tuple[str, dict]] = [
-    (EXAMPLES["lynx-hare"]()[0], {"time": "year"}),
-    (EXAMPLES["algae"]()[0], {"time": "day", "time_unit": "day"}),
+    (EXAMPLES["lynx-hare"]().files["data.csv"], {"time": "year"}),
+    (EXAMPLES["algae"]().files["data.csv"], {"time": "day", "time_unit": "day"}),
     (_LONG, {"variable": "variable", "experiment": "run"}),
     (_DATED, {"time_unit": "day", "start": "2020-01-01"}),
     (_RUNS, {"experiment": "run", "start": 0.0}),
 ]
 PROBLEMS: list[dict] = [
-    EXAMPLES["lynx-hare"]()[1],
+    EXAMPLES["lynx-hare"]().content,
     {
         "data": {"file": "data.csv", "time": "year"},
         "model": {
@@ -291,7 +291,7 @@ def cases(draw: st.DrawFn) -> Case:
     """A table and a problem, of which at least one is usually damaged."""
     kind = draw(st.sampled_from(["bytes", "cells", "numbers", "bytes of problem", "entries", "both"]))
     if kind in ("bytes of problem", "entries", "both"):
-        table, content = EXAMPLES["lynx-hare"]()[0], draw(st.sampled_from(PROBLEMS))
+        table, content = EXAMPLES["lynx-hare"]().files["data.csv"], draw(st.sampled_from(PROBLEMS))
     else:
         table, reading = draw(st.sampled_from(TABLES))
         content = {"data": {"file": "data.csv", **reading}, "model": {"degree": 1}}

@@ -152,7 +152,12 @@ def _draw_one(problem: Problem, key: Array, new_times: Array) -> _Drawn:
     solved = [exact.solve_path(values, r, ts) for r, ts in enumerate(problem.nodes)]
     status = jnp.max(jnp.stack([s.status for s in solved]))
     states = _states_at(problem, lambda ts: exact.solve_path(values, 0, ts), new_times)
+    starts = [
+        problem.outputs_along(t[:1], s.xs[:1], values, r)[0]
+        for r, (t, s) in enumerate(zip(problem.nodes, solved, strict=True))
+    ]
     states = problem.outputs_along(problem.scaling.solver_time(new_times), states, values, 0)
+    states = problem.outputs_since_last(states, starts[0])
     measured = []
     for i, block in enumerate(problem.measured):
         observable = problem.observables[block.observable]
@@ -160,6 +165,7 @@ def _draw_one(problem: Problem, key: Array, new_times: Array) -> _Drawn:
         place = problem.outputs.index(observable.variable)
         path, nodes = solved[block.experiment].xs[block.rows], problem.nodes[block.experiment, block.rows]
         at_data = problem.outputs_along(nodes, path, values, block.experiment)[:, place]
+        at_data = block.since_last(at_data, starts[block.experiment][place])
         later = states[:, place] if block.experiment == 0 else jnp.zeros(0)
         status = jnp.where(jnp.all(transform.inside(at_data)), status, Status.OUTSIDE_DOMAIN)
         signal_key, noise_key = jax.random.split(jax.random.fold_in(process_key, i))

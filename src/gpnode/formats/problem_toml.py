@@ -18,7 +18,7 @@ from gpnode.errors import ModelError
 from gpnode.formats.base import Format, ProblemFile
 from gpnode.formats.formula import Formula, parse, parse_equations
 from gpnode.formats.toml_experiments import FILES, given_names, read_done
-from gpnode.formats.toml_formulas import formulas_of, known_form, observable
+from gpnode.formats.toml_formulas import formulas_of, known_form, observable, since_last_of
 from gpnode.formats.toml_values import (
     choose,
     entries_of,
@@ -186,6 +186,7 @@ def read_model(
     )
     parts: dict[str, Dynamics] = {}
     observed = formulas_of(sections["observables"])
+    growing = since_last_of(sections["observables"])
     own = {n: v for n, v in parameters.items() if any(n in formula.names for formula in observed.values())}
     if "equations" in section:
         parts["known"] = known_form(section["equations"], parameters, set(own), given)
@@ -204,7 +205,7 @@ def read_model(
     own |= {n: Given() for n in sorted(given) if n not in dynamics.numbers}
     model = Model(
         dynamics,
-        observables={v: observable(v, f, own, dynamics) for v, f in observed.items()},
+        observables={v: observable(v, f, own, dynamics, v in growing) for v, f in observed.items()},
         initial=initial,
         kernel=_kernel(sections["kernel"]),
         noise=_noise(sections["noise"]),

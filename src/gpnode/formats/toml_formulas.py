@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,16 +14,25 @@ from gpnode.model.observation.observables import Observable
 from gpnode.model.priors.given import Given
 from gpnode.model.priors.population import Each, Population
 
+_SINCE_LAST = re.compile(r"\s*since_last\((.*)\)\s*\Z", re.DOTALL)
+
 
 def formulas_of(section: Mapping[str, Any]) -> dict[str, Formula]:
     """Formulas by the name of what they say."""
     for name, text in section.items():
         if not isinstance(text, str):
             raise ModelError(f'[observables] {name} must be a formula such as "scale*(a + b)"; got {text!r:.80}.')
-    return {str(name): parse(text) for name, text in section.items()}
+    return {str(name): parse(_SINCE_LAST.sub(r"\1", text)) for name, text in section.items()}
 
 
-def observable(variable: str, formula: Formula, priors: Mapping[str, Any], dynamics: Dynamics) -> Observable:
+def since_last_of(section: Mapping[str, Any]) -> set[str]:
+    """Which observables are measured since the last time."""
+    return {str(name) for name, text in section.items() if _SINCE_LAST.match(text)}
+
+
+def observable(
+    variable: str, formula: Formula, priors: Mapping[str, Any], dynamics: Dynamics, since_last: bool
+) -> Observable:
     """A measured variable as its formula says; ``priors`` are of parameters that are in no equation."""
     own = {name: prior for name, prior in priors.items() if name in formula.names}
     known = {*dynamics.states, *dynamics.numbers, *own, "t"}
@@ -36,7 +46,7 @@ def observable(variable: str, formula: Formula, priors: Mapping[str, Any], dynam
         values = {"t": t, **{n: x[n] for n in x if n in formula.names}}
         return formula(values | {n: p[n] for n in p if n in formula.names})
 
-    return Observable(value, own)
+    return Observable(value, own, since_last=since_last)
 
 
 def _parameter(value: Any, where: str) -> Any:

@@ -234,7 +234,7 @@ def _reading(model: Model, data: Observations, variable: str, scaling: Scaling) 
     fixed = {n: float(p) for n, p in everywhere.items() if isinstance(p, Real)}
     function = observable.bound(variable, model.states, (*model.dynamics.numbers, *everywhere))
     scale = float(model.scales.get(variable, np.abs(data.values_of(variable)).max()))
-    return Reading(free, fixed, scaling, jnp.asarray(scale or 1.0), function, model.states)
+    return Reading(free, fixed, scaling, jnp.asarray(scale or 1.0), function, model.states, observable.since_last)
 
 
 def _solver_times(data: Observations, scaling: Scaling) -> np.ndarray:
@@ -271,6 +271,7 @@ def _measured(
         rows=jnp.asarray(np.searchsorted(solver_times[experiment], times)),
         lags=observable.lags(gp_times),
         limits=jnp.asarray(series.limits) if series.limits.any() else None,
+        previous=jnp.asarray(np.searchsorted(times, times) - 1) if observable.since_last else None,
         observable=index,
         experiment=experiment,
     )

@@ -164,13 +164,22 @@ class Problem(Paths):
         return jnp.concatenate([self.scaling.state_scale, *readings])
 
     def outputs_along(self, ts: Array, xs: Array, values: Values, experiment: int) -> Array:
-        """Scaled :attr:`outputs` (n, outputs) at solver times (n,) of a scaled path (n, states) of an experiment."""
+        """Scaled :attr:`outputs` (n, outputs) at solver times (n,) of a scaled path (n, states) of an experiment.
+
+        Those that are measured since the last time are what they are since ever; see :meth:`outputs_since_last`.
+        """
         if not self.has_readings:
             return xs
         given = self.given_along(experiment, ts)
         values = self.values_in(values, experiment)
         readings = [self._read(o, ts, xs, values, given)[:, None] for o in self.observables if o.reading is not None]
         return jnp.concatenate([xs, *readings], axis=1)
+
+    def outputs_since_last(self, outputs: Array, start: Array) -> Array:
+        """Outputs (n, outputs) one after another, as they are measured; they began as ``start`` (outputs,)."""
+        readings = [o.since_last for o in self.observables if o.reading is not None]
+        since_last = jnp.asarray([False] * len(self.states) + readings)
+        return jnp.where(since_last, jnp.diff(outputs, axis=0, prepend=start[None]), outputs)
 
     def _read(self, observable: Observable, ts: Array, xs: Array, values: Values, given: Values) -> Array:
         """Scaled values (n,) of a measured variable, of ``values`` as one experiment has them."""
@@ -245,9 +254,13 @@ class Problem(Paths):
         predicted = []
         for block in self.measured:
             ts, xs = self.nodes[block.experiment, block.rows], paths.xs[block.experiment, block.rows]
+            if block.previous is not None:  # the start comes last
+                ts = jnp.append(ts, self.nodes[block.experiment, 0])
+                xs = jnp.concatenate([xs, paths.xs[block.experiment, :1]])
             given = self.given_along(block.experiment, ts) if self.has_readings else {}
             own = self.values_in(values, block.experiment)
-            predicted.append(self._read(self.observables[block.observable], ts, xs, own, given))
+            along = self._read(self.observables[block.observable], ts, xs, own, given)
+            predicted.append(along if block.previous is None else block.since_last(along[:-1], along[-1]))
         return predicted
 
     @property

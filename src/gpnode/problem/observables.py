@@ -33,7 +33,8 @@ _TAIL = 1e-15  # of a prediction: beyond, all places are equally far out
 class Reading(eqx.Module):
     """The user's function that a measured variable is, on scaled states; ``scale`` is that of its values.
 
-    ``priors`` are of the parameters it has to itself, ``fixed`` the known ones.
+    ``priors`` are of the parameters it has to itself, ``fixed`` the known ones. If ``since_last``, what is measured is
+    how much it has grown since the last measurement.
     """
 
     priors: dict[str, dist.Distribution]
@@ -42,6 +43,7 @@ class Reading(eqx.Module):
     scale: Array
     function: SharedFunction = eqx.field(static=True)
     states: tuple[str, ...] = eqx.field(static=True)
+    since_last: bool = eqx.field(static=True)
 
     def __call__(self, t: Array, x: Array, parameters: Values) -> Array:
         """The scaled value at solver time ``t`` and scaled states ``x`` (states,)."""
@@ -96,6 +98,11 @@ class Observable(eqx.Module):
     variable: str = eqx.field(static=True)
     state: int | None = eqx.field(static=True)
     dense_limit: int = eqx.field(static=True, default=DENSE_LIMIT)
+
+    @property
+    def since_last(self) -> bool:
+        """Whether what is measured is how much came since the last measurement."""
+        return self.reading is not None and self.reading.since_last
 
     @property
     def prefix(self) -> str:
@@ -223,7 +230,8 @@ class Measurements(eqx.Module):
     the solver's output that belong to them, and the lags between times if the likelihood needs them.
 
     ``level`` (n,) is how large what was measured was, on the scale of ``y``: noise may grow with it. ``limits`` (n,),
-    None if there are none, is -1 where the value lies below ``y``, 1 where it lies above, else 0.
+    None if there are none, is -1 where the value lies below ``y``, 1 where it lies above, else 0. ``previous`` (n,) is
+    the measurement of the last time before, -1 if there is none; None unless what was measured is what came since.
     """
 
     y: Array
@@ -232,8 +240,16 @@ class Measurements(eqx.Module):
     rows: Array
     lags: Lags | None
     limits: Array | None
+    previous: Array | None
     observable: int = eqx.field(static=True)
     experiment: int = eqx.field(static=True)
+
+    def since_last(self, along: Array, start: Array) -> Array:
+        """What is measured (n, ...), of a function that is ``along`` (n, ...) and was ``start`` (...) at first."""
+        if self.previous is None:
+            return along
+        first = jnp.reshape(self.previous < 0, (-1,) + (1,) * (along.ndim - 1))
+        return along - jnp.where(first, start, along[self.previous])
 
     def broken(self, residual: Array) -> Array:
         """Residuals (n,) without those of limits that are kept."""

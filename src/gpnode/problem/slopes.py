@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jax import Array
@@ -9,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 
 from gpnode.model.priors.parameters import Values
 from gpnode.problem.density import Problem
-from gpnode.problem.observables import Observable
+from gpnode.problem.observables import Reading
 
 
 def residual_slopes(problem: Problem, xs: Array, jacobian: Array, inputs: Array) -> list[Array]:
@@ -23,15 +25,24 @@ def residual_slopes(problem: Problem, xs: Array, jacobian: Array, inputs: Array)
             slopes.append(-outer[:, None] * by_input[:, observable.state])
             continue
 
-        def predicted(t: Array, x: Array, columns: Array, given: Values, observable: Observable = observable) -> Array:
-            assert observable.reading is not None
-            return observable.transform.forward(observable.reading(t, x, _parameters_in(problem, columns, given)))
-
-        ts, columns = problem.nodes[block.experiment, block.rows], inputs[block.experiment]
+        rows = block.rows if block.previous is None else jnp.append(block.rows, 0)  # the start comes last
+        along, by_input = xs[block.experiment, rows], jacobian[block.experiment, rows]
+        ts, columns = problem.nodes[block.experiment, rows], inputs[block.experiment]
         given = problem.given_along(block.experiment, ts)
-        by_state, direct = jax.vmap(jax.grad(predicted, (1, 2)), (0, 0, None, 0))(ts, along, columns, given)
-        slopes.append(-(jnp.einsum("ns,nsc->nc", by_state, by_input) + direct))
+        predict = partial(_predicted, problem, observable.reading)
+        differentiate = jax.vmap(jax.value_and_grad(predict, (1, 2)), (0, 0, None, 0))
+        value, (by_state, direct) = differentiate(ts, along, columns, given)
+        slope = jnp.einsum("ns,nsc->nc", by_state, by_input) + direct
+        if block.previous is not None:
+            value, slope = (block.since_last(one[:-1], one[-1]) for one in (value, slope))
+        outer = jax.vmap(jax.grad(observable.transform.forward))(value)
+        slopes.append(-outer[:, None] * slope)
     return slopes
+
+
+def _predicted(problem: Problem, reading: Reading, t: Array, x: Array, columns: Array, given: Values) -> Array:
+    """What is read off a scaled state ``x`` (states,), of one experiment's inputs (columns,)."""
+    return reading(t, x, _parameters_in(problem, columns, given))
 
 
 def _parameters_in(problem: Problem, columns: Array, given: Values) -> Values:

@@ -72,12 +72,12 @@ def solve_draws(
             values = problem.with_new_individual(values, experiment, sub)
         solved = exact.solve_path(values, experiment, everything[order], initial)
         at = problem.outputs_along(everything, solved.xs[back], values, experiment)
-        ode = at[1 : 1 + ts.size]
+        ode = problem.outputs_since_last(at[1 : 1 + ts.size], at[0])
         full, expected, offset, status = ode, ode, 1 + ts.size, solved.status
         for block in blocks:
             observable = problem.observables[block.observable]
             place = problem.outputs.index(observable.variable)
-            seen = at[offset : offset + block.y.size, place]
+            seen = block.since_last(at[offset : offset + block.y.size, place], at[0, place])
             offset += block.y.size
             inside = jnp.all(observable.transform.inside(ode[:, place]))
             inside &= jnp.all(observable.transform.inside(seen))

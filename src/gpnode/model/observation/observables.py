@@ -25,20 +25,28 @@ class Observable:
         For each parameter that the measurement alone needs, such as a scale or an offset, a numpyro distribution, or
         a number if it is known, or :class:`Given` if each experiment gives it.
 
+    since_last
+        What is measured is how much the function has grown since the last measurement, or since the start: new cases
+        of a week, where the function counts all cases so far.
+
     >>> glow = gn.Observable(lambda t, x, p: p.gain * (x.x + 0.1), {"gain": gn.LogNormal(0.0, 1.0)})
     >>> model = gn.Model(model.dynamics, initial={"x": 3.0}, observables={"glow": glow})
     """
 
-    def __init__(self, function: Callable[..., Any], priors: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, function: Callable[..., Any], priors: Mapping[str, Any] | None = None, *, since_last: bool = False
+    ) -> None:
         if not callable(function):
             raise ModelError(f"an observable is a function of t, x and p; got {type(function).__name__}.")
         self.function = function
+        self.since_last = bool(since_last)
         self.priors = dict(priors or {})
         check_priors(self.priors, also=Given)
 
     def __repr__(self) -> str:
         unknown = ", ".join(f"{name} ~ {write_any_prior(prior)}" for name, prior in self.priors.items())
-        return f"Observable({getattr(self.function, '__name__', 'function')}; {unknown})"
+        what = f"{getattr(self.function, '__name__', 'function')}{' since the last time' if self.since_last else ''}"
+        return f"Observable({what}; {unknown})"
 
     def bound(self, variable: str, states: tuple[str, ...], parameters: tuple[str, ...]) -> SharedFunction:
         """The function, once it has been run on shapes so that mistakes show before any sampling.
@@ -67,4 +75,5 @@ class Observable:
         return {
             "digest": self._digest(states, parameters),
             "priors": {name: describe_prior(prior) for name, prior in self.priors.items()},
+            **({"since_last": True} if self.since_last else {}),
         }
