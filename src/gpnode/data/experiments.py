@@ -177,6 +177,8 @@ class Experiment:
         What is added to states.
     events
         What becomes of states at known times.
+    before
+        Inputs of the time before, if the model begins at rest; by default those at the start.
 
     >>> given = gn.Experiment(inputs={"temperature": 37.0}, doses=[gn.Dose("gut", 320.0)])
     """
@@ -184,8 +186,12 @@ class Experiment:
     inputs: Mapping[str, float | Input] = field(default_factory=dict)
     doses: Sequence[Dose] = ()
     events: Sequence[Event] = ()
+    before: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for name, number in self.before.items():
+            if not isinstance(number, Real) or not np.isfinite(float(number)):
+                raise DataError(f"{name!r} before the start must be a finite number; got {number!r:.80}.")
         for name, value in self.inputs.items():
             if isinstance(value, Input):
                 continue
@@ -232,6 +238,8 @@ class Experiment:
                 yield f"{name} {type(value).__name__} {value.times.tolist()} {value.values.tolist()}"
             else:
                 yield f"{name} {float(value)!r}"
+        for name in sorted(self.before):
+            yield f"before {name} {float(self.before[name])!r}"
         for dose in self.doses:
             yield f"{dose.state} {[float(dose.amount), float(dose.duration), *dose.times.tolist()]!r}"
         for event in self.events:

@@ -181,9 +181,12 @@ def read_model(
             "priors",
             "solver",
             "scales",
+            "at_rest",
         ),
         "[model]",
     )
+    if not isinstance(section.get("at_rest", False), bool):
+        raise ModelError(f"[model] at_rest must be true or false; got {section['at_rest']!r:.80}.")
     parts: dict[str, Dynamics] = {}
     observed = formulas_of(sections["observables"])
     growing = since_last_of(sections["observables"])
@@ -211,6 +214,7 @@ def read_model(
         noise=_noise(sections["noise"]),
         transform=_transform(sections["transform"]),
         solver=_solver(section.get("solver", "auto")),
+        at_rest=section.get("at_rest", False),
         scales={
             str(s): number_of(v, f"[model] scales {s}") for s, v in entries_of(section.get("scales", {}), "scales")
         },

@@ -15,7 +15,7 @@ from gpnode.model.dynamics import Named
 
 FILES = ("conditions", "inputs", "doses")
 """Entries that may name a table."""
-_ENTRIES = (*FILES, "interpolation", "events")
+_ENTRIES = (*FILES, "interpolation", "events", "before")
 _DOSE = ("state", "amount", "time", "duration", "every", "count", "experiment")
 
 
@@ -49,6 +49,7 @@ def read_done(
             inputs={**one.inputs, **everywhere},
             doses=[*one.doses, *(_dose(entry) for what, entry in mine if what == "doses")],
             events=[_event(entry) for what, entry in mine if what == "events"],
+            before={n: number_of(v, f"[experiments] before {n}") for n, v in _table(section, "before").items()},
         )
     for what, entry in listed:
         if str(entry.get("experiment", experiments[0])) not in experiments:

@@ -60,6 +60,9 @@ class Model:
     observables
         Measured variables that are no states: ``{variable: Observable(function, priors)}``, or a function alone.
         Kernel, noise and transform are given for them as for states.
+    at_rest
+        True if each experiment begins at rest: at the steady state that the system, left alone, goes to from
+        ``initial``. What acted on it then are the inputs of the start, or those of ``Experiment(before=...)``.
     solver
         Backend for the initial value problem: by default :class:`Native` code where the equations
         allow it, else array code (:class:`FixedGrid`). :class:`Stiff` is for stiff systems.
@@ -81,6 +84,7 @@ class Model:
     scales: Mapping[str, float] = field(default_factory=dict)
     time_unit: float | None = None
     observables: Mapping[str, Observable | Callable[..., Any]] = field(default_factory=dict)
+    at_rest: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.dynamics, Dynamics):
@@ -176,6 +180,7 @@ class Model:
             "solver": None if self.solver is None else {"kind": type(self.solver).__name__, **vars(self.solver)},
             "scales": {s: float(v) for s, v in self.scales.items()},
             "time_unit": self.time_unit,
+            **({"at_rest": True} if self.at_rest else {}),
             **({"observables": described} if (described := self._describe_observables()) else {}),
         }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
@@ -19,18 +20,18 @@ from gpnode.data.observations import Observations
 from gpnode.data.scaling import Scaling
 from gpnode.data.series import Series
 from gpnode.errors import SEE_WHAT_CANNOT, DataError, ModelError
-from gpnode.model.model import Around, Model
+from gpnode.model.model import Model
 from gpnode.model.observation.families import Family
 from gpnode.model.observation.kernels import priors_for
-from gpnode.model.priors.distributions import centre_and_width, say_how_to_write
+from gpnode.model.priors.distributions import centre_and_width
 from gpnode.model.priors.ordering import sort_numbers
-from gpnode.model.priors.parameters import Independent
 from gpnode.model.priors.population import population_block
 from gpnode.problem.density import Problem
 from gpnode.problem.driving import driving_of, event_functions
 from gpnode.problem.grid import with_steps
-from gpnode.problem.initial import InitialStates
+from gpnode.problem.initial import as_arrays, initial_states
 from gpnode.problem.observables import Measurements, Observable, Reading
+from gpnode.problem.resting import Resting, conserved_sums, held_system, stiff_solver
 from gpnode.problem.smoothing import can_be_smoothed, characteristic_time, smooth, smoothed_level
 from gpnode.solvers import FixedGrid, fastest_solver
 from gpnode.solvers.base import FORWARD_LIMIT
@@ -58,7 +59,7 @@ def bind(model: Model, data: Observations, *, scaling: Scaling | None = None) ->
     actions = None if driving is None else jnp.asarray(driving.actions_on(measured_times))
     problem = Problem(
         dynamics=dynamics,
-        initial=_initial(model, data),
+        initial=initial_states(model, data),
         observables=observables,
         measured=tuple(_measured(s, data, observables, scaling, measured_times) for s in data.series),
         scaling=scaling,
@@ -71,9 +72,12 @@ def bind(model: Model, data: Observations, *, scaling: Scaling | None = None) ->
         populations=populations,
         driving=driving,
         actions=actions,
+        resting=None,
     )
     system = problem.system(None if actions is None else actions[0])
     problem = problem.with_solver(fastest_solver(model.solver, system, params, len(model.states)))
+    if model.at_rest:
+        problem = dataclasses.replace(problem, resting=_resting(problem))
     names = [p.name for p in problem.layout.parameters]
     for name in names:
         if "/" in name or name in _RESERVED:
@@ -81,6 +85,27 @@ def bind(model: Model, data: Observations, *, scaling: Scaling | None = None) ->
         if names.count(name) > 1:
             raise ModelError(f"two parameters are named {name!r}. Rename one of them, or a state.")
     return with_steps(sort_numbers(problem))
+
+
+def _resting(problem: Problem) -> Resting:
+    """What finds steady states; sums that never change are told by a few prior draws."""
+    draws = [problem.constrain(problem.draw_path_prior(jax.random.key(i), _any_hyper(problem))) for i in range(4)]
+    names = problem.dynamics.parameter_names
+    action = None if problem.driving is None else problem.driving.plans[0].before
+    system = held_system(problem.system(None if action is None else action[None]), action)
+
+    def slopes(x: Any, draw: int) -> Any:
+        values = problem.values_in(draws[draw], 0)
+        return system(problem.nodes[0, 0], x, {name: values[name] for name in names})
+
+    sums = conserved_sums(slopes, len(problem.states))
+    record = jnp.max(problem.nodes[:, -1] - problem.nodes[:, 0])
+    return Resting(record, jnp.asarray(sums), stiff_solver(problem.solver.is_native))
+
+
+def _any_hyper(problem: Problem) -> dict[str, Any]:
+    """Hyperparameters that are possible."""
+    return problem.hyper_block.draw(jax.random.key(0))
 
 
 def fingerprint(model: Model, data: Observations) -> str:
@@ -214,7 +239,7 @@ def _observable(model: Model, data: Observations, variable: str, scaling: Scalin
         y = [np.asarray(transform.forward(jnp.asarray(s.values) / scale)) for s in series]
         gaps = np.concatenate([np.diff(np.unique(s.times)) for s in series]) / float(scaling.record_length)
         gap = float(np.median(gaps)) if gaps.size else 1.0
-        kernel = _as_arrays(kernel.completed(priors_for(max(float(np.concatenate(y).std()), _LEAST_SPREAD), gap)))
+        kernel = as_arrays(kernel.completed(priors_for(max(float(np.concatenate(y).std()), _LEAST_SPREAD), gap)))
     return Observable(
         kernel=kernel,
         noise=model.noise_of(variable),
@@ -230,7 +255,7 @@ def _observable(model: Model, data: Observations, variable: str, scaling: Scalin
 def _reading(model: Model, data: Observations, variable: str, scaling: Scaling) -> Reading:
     """What a measured variable is that is no state."""
     observable, everywhere = model.observable_of(variable), model.measuring_priors()
-    free = {n: _as_arrays(p) for n, p in observable.priors.items() if isinstance(p, dist.Distribution)}
+    free = {n: as_arrays(p) for n, p in observable.priors.items() if isinstance(p, dist.Distribution)}
     fixed = {n: float(p) for n, p in everywhere.items() if isinstance(p, Real)}
     function = observable.bound(variable, model.states, (*model.dynamics.numbers, *everywhere))
     scale = float(model.scales.get(variable, np.abs(data.values_of(variable)).max()))
@@ -275,56 +300,3 @@ def _measured(
         observable=index,
         experiment=experiment,
     )
-
-
-def _initial(model: Model, data: Observations) -> InitialStates:
-    known = np.zeros((len(data.experiments), len(model.states)))
-    priors: dict[str, dist.Distribution] = {}
-    unknown = []
-    for r, experiment in enumerate(data.experiments):
-        for d, state in enumerate(model.states):
-            initial = _initial_of(model, data, state, experiment)
-            if isinstance(initial, dist.Distribution):
-                name = f"{state}.initial" if len(data.experiments) == 1 else f"{state}.initial.{experiment}"
-                priors[name] = _as_arrays(initial)
-                unknown.append((r, d, name))
-            else:
-                known[r, d] = initial
-    return InitialStates(Independent(priors), jnp.asarray(known), tuple(unknown))
-
-
-def _initial_of(model: Model, data: Observations, state: str, experiment: str) -> dist.Distribution | float:
-    initial = model.initial.get(state, Around())
-    if isinstance(initial, Mapping):
-        by_name = {str(name): value for name, value in initial.items()}
-        for name in by_name:
-            if name not in data.experiments:
-                raise ModelError(
-                    f"initial of {state!r} names experiment {name!r}; the data have {', '.join(data.experiments)}."
-                )
-        if experiment not in by_name:
-            raise ModelError(
-                f"initial of {state!r} says nothing of experiment {experiment!r}. Add it, or give one for all."
-            )
-        initial = by_name[experiment]
-    if isinstance(initial, dist.Distribution):
-        if initial.batch_shape or initial.event_shape:
-            raise ModelError(f"the prior of the initial {state!r} must be for one number.")
-        return initial
-    if isinstance(initial, Real):
-        return float(initial)
-    if not isinstance(initial, Around):
-        raise ModelError(
-            f"initial of {state!r} must be a number, a distribution or Around(); got {type(initial).__name__}."
-            f"{say_how_to_write(initial)}"
-        )
-    series = [s for s in data.of(state) if s.experiment == experiment] or list(data.of(state))
-    if not series:
-        raise ModelError(f"state {state!r} has no data to put its initial value around. Give a number or a prior.")
-    first = float(series[0].values[0])
-    return model.transform_of(state).around(first, initial.width, float(data.values_of(state).std()))
-
-
-def _as_arrays(numbers: Any) -> Any:
-    """Numbers of a prior or kernel as arrays: plain ones, which may come from data, would be compiled into the code."""
-    return jax.tree.map(lambda number: jnp.asarray(number, dtype=float), numbers)

@@ -18,6 +18,7 @@ from gpnode.problem.initial import InitialStates
 from gpnode.problem.layout import Layout
 from gpnode.problem.observables import Measurements, Observable
 from gpnode.problem.paths import Paths
+from gpnode.problem.resting import Resting
 from gpnode.solvers import (
     Solution,
     Solver,
@@ -35,8 +36,8 @@ class Problem(Paths):
     ``nodes`` (experiments, times) are the times handed to the solver: every measurement and,
     for a fixed-grid solver, the steps in between. ``measured_times`` are the measurements
     alone. Shorter experiments repeat their last time. If anything is done in experiments, ``driving`` tells how, and
-    ``actions`` (experiments, intervals, numbers) what acts between nodes. With more parameters than
-    ``forward_limit``, gradients run backward.
+    ``actions`` (experiments, intervals, numbers) what acts between nodes. If experiments begin at rest,
+    ``resting`` finds where. With more parameters than ``forward_limit``, gradients run backward.
     """
 
     dynamics: BoundDynamics
@@ -53,6 +54,7 @@ class Problem(Paths):
     populations: tuple[IndividualBlock, ...]
     driving: Driving | None
     actions: Array | None
+    resting: Resting | None
 
     # -- parameters -----------------------------------------------------------------------
 
@@ -200,7 +202,7 @@ class Problem(Paths):
         Parameters of the dynamics, free initial values, then parameters of readings.
         """
         x0, params = self.start_and_params(values)
-        free = jnp.asarray(self.initial.free_states, dtype=int)
+        free = jnp.asarray(self.free_states, dtype=int)
         columns = [self.flat_by_experiment(params, len(x0)), x0[:, free]]
         own = self.reading_block.names
         if own:
@@ -223,7 +225,7 @@ class Problem(Paths):
         def one(
             x0: Array, ts: Array, guess: Array | None, params: Values, actions: Array | None
         ) -> tuple[Solution, Array]:
-            free = self.initial.free_states
+            free = self.free_states
             return solve_from_guess(self.solver, self.system(actions), params, x0, ts, free, guess)
 
         axes = (0, 0, 0, self.parameter_axes, 0)
@@ -242,7 +244,7 @@ class Problem(Paths):
             jacobian, weights = jacobian[..., :-own], weights[..., :-own]
 
         def one(ts: Array, xs: Array, jacobian: Array, weights: Array, params: Values, actions: Array | None) -> Array:
-            system, free = self.system(actions), self.initial.free_states
+            system, free = self.system(actions), self.free_states
             return differentiate_jacobian(self.solver, system, params, ts, xs, jacobian, weights, free)
 
         axes = (0, 0, 0, 0, self.parameter_axes, 0)

@@ -33,13 +33,14 @@ class Plan(eqx.Module):
     """What acts in one experiment, in solver time.
 
     ``pieces`` (n, numbers) act from ``starts`` (n,) on, the first from ever; ``jumps`` (m, numbers) at ``jump_times``
-    (m,), in order.
+    (m,), in order. ``before`` (numbers,) is what acted before the start on a system that begins at rest.
     """
 
     starts: Array
     pieces: Array
     jump_times: Array
     jumps: Array
+    before: Array
 
     def acting(self, ts: Array) -> Array:
         """What acts (n, numbers) from solver times ``ts`` (n,) on."""
@@ -182,7 +183,7 @@ def driving_of(
     )
     driving = Driving((), scaling, inputs, infused, dosed, distinct, states)
     flags = dict(zip(map(id, events), map(distinct.index, functions), strict=True))
-    plans = tuple(_plan(driving, given, one, flags) for one in done.values())
+    plans = tuple(_plan(driving, given, one, flags, data.start[name]) for name, one in done.items())
     return dataclasses.replace(driving, plans=plans)
 
 
@@ -192,13 +193,17 @@ def event_functions(model: Model, done: Mapping[str, Experiment]) -> tuple[Share
     return tuple(_event_function(event, model.states, model.dynamics.numbers) for event in events)
 
 
-def _plan(driving: Driving, given: Mapping[str, str], experiment: Experiment, flags: Mapping[int, int]) -> Plan:
+def _plan(
+    driving: Driving, given: Mapping[str, str], experiment: Experiment, flags: Mapping[int, int], start: float
+) -> Plan:
     breaks, jump_times = experiment.break_times(), experiment.jump_times()
     starts = np.concatenate([[-np.inf], breaks])
     pieces, jumps = np.zeros((starts.size, driving.size)), np.zeros((jump_times.size, driving.size))
-    at = 0
+    at, before = 0, np.zeros(driving.size)
     for full, numbers in driving.inputs:
         value = experiment.inputs[given[full]]
+        at_start = value.at(np.array([start]))[0] if isinstance(value, Input) else value
+        before[at] = experiment.before.get(given[full], at_start)
         pieces[:, at : at + numbers] = _input_numbers(value, starts, numbers)
         jumps[:, at : at + numbers] = _input_numbers(value, jump_times, numbers)
         at += numbers
@@ -220,6 +225,7 @@ def _plan(driving: Driving, given: Mapping[str, str], experiment: Experiment, fl
         jnp.asarray(pieces),
         scaling.solver_time(jnp.asarray(jump_times)),
         jnp.asarray(jumps),
+        jnp.asarray(before),
     )
 
 
@@ -268,6 +274,9 @@ def _check(
         for name in one.inputs:
             if name not in given.values():
                 raise ModelError(f"{where} gives {name!r}, which no equation takes. Make it a parameter: Given().")
+        for name in one.before:
+            if name not in one.inputs:
+                raise DataError(f"{where} has {name!r} before its start alone. Give it in inputs, too.")
         for state in (*(d.state for d in one.doses), *(s for e in one.events for s in e.changes)):
             if state not in states:
                 raise DataError(f"{where} acts on {state!r}, which is not a state; states are {', '.join(states)}.")

@@ -14,6 +14,7 @@ from gpnode.model.priors.parameters import Values
 from gpnode.model.priors.population import IndividualBlock
 from gpnode.problem.driving import Driving
 from gpnode.problem.initial import InitialStates
+from gpnode.problem.resting import Resting, held_system
 from gpnode.solvers import Solution, Solver, VectorField, solve_with_gradient
 
 
@@ -29,13 +30,14 @@ class Paths(eqx.Module):
     populations: eqx.AbstractVar[tuple[IndividualBlock, ...]]
     driving: eqx.AbstractVar[Driving | None]
     actions: eqx.AbstractVar[Array | None]
+    resting: eqx.AbstractVar[Resting | None]
 
     def solve(self, values: Values) -> Solution:
         """Scaled paths (experiments, nodes, states), one status and step count per experiment."""
         x0, params = self.start_and_params(values)
 
         def one(x0: Array, ts: Array, params: Values, actions: Array | None) -> Solution:
-            free, limit = self.initial.free_states, self.forward_limit
+            free, limit = self.free_states, self.forward_limit
             return solve_with_gradient(self.solver, self.system(actions), params, x0, ts, free, limit)
 
         return jax.vmap(one, in_axes=(0, 0, self.parameter_axes, 0))(x0, self.nodes, params, self.actions)
@@ -65,17 +67,38 @@ class Paths(eqx.Module):
     def start_and_params(self, values: Values) -> tuple[Array, Values]:
         """Scaled initial states (experiments, states), and what the vector field needs: populations (experiments,)."""
         x0 = self.initial.values(values) / self.scaling.state_scale
-        return x0, {name: values[name] for name in self.dynamics.parameter_names}
+        params = {name: values[name] for name in self.dynamics.parameter_names}
+        if self.resting is not None:
+            times = self.nodes[:, 0]
+            x0 = jax.vmap(self._rest, in_axes=(0, 0, self.parameter_axes, 0))(x0, times, params, self._before())
+        return x0, params
+
+    @property
+    def free_states(self) -> tuple[int, ...]:
+        """States whose initial value is unknown in some experiment, or depends on parameters."""
+        return self.initial.free_states if self.resting is None else tuple(range(self.scaling.state_scale.size))
+
+    def _before(self) -> Array | None:
+        """What acts before each experiment (experiments, numbers)."""
+        return None if self.driving is None else jnp.stack([plan.before for plan in self.driving.plans])
+
+    def _rest(self, x0: Array, time: Array, params: Values, action: Array | None) -> Array:
+        """Where one experiment starts that has come to rest from ``x0`` (states,)."""
+        assert self.resting is not None
+        system = self.system(None if action is None else action[None])
+        return self.resting.state(held_system(system, action), params, x0, time)
 
     def solve_path(self, values: Values, experiment: int, ts: Array, initial: Array | None = None) -> Solution:
         """The scaled path of one experiment at solver times ``ts`` (n,), the first of which is its start.
 
         It starts from its own initial values, or from ``initial`` (states,) in user units where these are not NaN.
         """
-        x0 = self.initial.values(values)[experiment]
-        x0 = x0 if initial is None else jnp.where(jnp.isnan(initial), x0, initial)
         params = {name: self.values_in(values, experiment)[name] for name in self.dynamics.parameter_names}
-        x0 = x0 / self.scaling.state_scale
+        x0 = self.initial.values(values)[experiment] / self.scaling.state_scale
+        if self.resting is not None:
+            before = None if self.driving is None else self.driving.plans[experiment].before
+            x0 = self._rest(x0, ts[0], params, before)
+        x0 = x0 if initial is None else jnp.where(jnp.isnan(initial), x0, initial / self.scaling.state_scale)
         if self.driving is None:
             return self.solver.solve(self.dynamics.vector_field, params, x0, ts)
         nodes, actions, rows = self.driving.plans[experiment].nodes(ts)
