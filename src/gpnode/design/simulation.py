@@ -156,8 +156,12 @@ def _draw_one(problem: Problem, key: Array, new_times: Array) -> _Drawn:
         problem.outputs_along(t[:1], s.xs[:1], values, r)[0]
         for r, (t, s) in enumerate(zip(problem.nodes, solved, strict=True))
     ]
-    states = problem.outputs_along(problem.scaling.solver_time(new_times), states, values, 0)
-    states = problem.outputs_since_last(states, starts[0])
+    ts = problem.scaling.solver_time(new_times)
+    states = problem.outputs_along(ts, states, values, 0)
+    for place, window in problem.windows(0).items():
+        earlier = jnp.maximum(ts - window, problem.nodes[0, 0])
+        before = _states_at(problem, lambda ts: exact.solve_path(values, 0, ts), problem.scaling.user_time(earlier))
+        states = states.at[:, place].add(-problem.outputs_along(earlier, before, values, 0)[:, place])
     measured = []
     for i, block in enumerate(problem.measured):
         observable = problem.observables[block.observable]

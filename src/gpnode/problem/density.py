@@ -168,7 +168,7 @@ class Problem(Paths):
     def outputs_along(self, ts: Array, xs: Array, values: Values, experiment: int) -> Array:
         """Scaled :attr:`outputs` (n, outputs) at solver times (n,) of a scaled path (n, states) of an experiment.
 
-        Those that are measured since the last time are what they are since ever; see :meth:`outputs_since_last`.
+        Those that are measured since the last time are what they are since ever; see :meth:`windows`.
         """
         if not self.has_readings:
             return xs
@@ -177,11 +177,18 @@ class Problem(Paths):
         readings = [self._read(o, ts, xs, values, given)[:, None] for o in self.observables if o.reading is not None]
         return jnp.concatenate([xs, *readings], axis=1)
 
-    def outputs_since_last(self, outputs: Array, start: Array) -> Array:
-        """Outputs (n, outputs) one after another, as they are measured; they began as ``start`` (outputs,)."""
-        readings = [o.since_last for o in self.observables if o.reading is not None]
-        since_last = jnp.asarray([False] * len(self.states) + readings)
-        return jnp.where(since_last, jnp.diff(outputs, axis=0, prepend=start[None]), outputs)
+    def windows(self, experiment: int) -> dict[int, Array]:
+        """Of outputs that are measured since the last time: the usual solver time between measurements, by position.
+
+        At other times they are what came over that time.
+        """
+        found = {}
+        for block in self.measured:
+            if block.previous is not None and block.experiment == experiment:
+                times = jnp.append(self.nodes[experiment, block.rows], self.nodes[experiment, 0])
+                gaps = times[:-1] - times[block.previous]  # the start is the last one
+                found[self.outputs.index(self.observables[block.observable].variable)] = jnp.median(gaps)
+        return found
 
     def _read(self, observable: Observable, ts: Array, xs: Array, values: Values, given: Values) -> Array:
         """Scaled values (n,) of a measured variable, of ``values`` as one experiment has them."""

@@ -59,7 +59,9 @@ def solve_draws(
     ts = scaling.solver_time(times)
     begin = problem.nodes[experiment, :1]
     measured_ts = [problem.nodes[experiment][m.rows] for m in blocks]
-    everything = jnp.concatenate([begin, ts, *measured_ts, grid])
+    windows = problem.windows(experiment)
+    earlier = [jnp.maximum(ts - window, begin) for window in windows.values()]
+    everything = jnp.concatenate([begin, ts, *measured_ts, *earlier, grid])
     order = jnp.argsort(everything)
     back = jnp.argsort(order)
     exact = problem.with_solver(problem.solver.controlled(_STEP_ERROR))
@@ -72,7 +74,11 @@ def solve_draws(
             values = problem.with_new_individual(values, experiment, sub)
         solved = exact.solve_path(values, experiment, everything[order], initial)
         at = problem.outputs_along(everything, solved.xs[back], values, experiment)
-        ode = problem.outputs_since_last(at[1 : 1 + ts.size], at[0])
+        ode = at[1 : 1 + ts.size]
+        first = 1 + ts.size + sum(m.size for m in measured_ts)
+        for i, place in enumerate(windows):
+            before = at[first + i * ts.size : first + (i + 1) * ts.size, place]
+            ode = ode.at[:, place].add(-before)
         full, expected, offset, status = ode, ode, 1 + ts.size, solved.status
         for block in blocks:
             observable = problem.observables[block.observable]

@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
+from gpnode.data.experiments import Experiment, Input
 from gpnode.data.observations import Observations
 from gpnode.render.plots.style import COLOURS, DATA, PATH, TRUTH, panels
 from gpnode.results.diagnostics.explaining import adequacy
@@ -28,13 +29,16 @@ def paths(
 
     ``truth`` gives a path per state at ``forecast.times``. With ``whole_paths`` there is a second, paler band, which
     holds a state's whole path with a probability of 95 %: :meth:`~gpnode.Forecast.envelope`. The time after the last
-    measurement is shaded, and so are gaps in the data.
+    measurement is shaded, and so are gaps in the data. Doses and events are marked, and inputs over time drawn below.
     """
     states = [str(s) for s in forecast.states["state"].to_numpy()]
-    axes = panels(len(states), 1, (8, 2.6), axes, sharex=True)
+    done = Experiment() if data is None else data.done.get(forecast.experiment, Experiment())
+    inputs = sum(isinstance(value, Input) for value in done.inputs.values()) if axes is None else 0
+    axes = panels(len(states) + inputs, 1, (8, 2.6), axes, sharex=True)
+    _draw_inputs(axes[len(states) :], done if inputs else Experiment(), forecast.times)
     mean, std = forecast.mean(), forecast.std()
     around = forecast.envelope() if whole_paths else None
-    for ax, state in zip(axes, states, strict=True):
+    for ax, state in zip(axes, states, strict=False):
         if around is not None:
             low, high = (end.sel(state=state).to_numpy() for end in around)
             label = "95 % of whole paths"
@@ -59,6 +63,7 @@ def paths(
                 ax.axvspan(end, forecast.times[-1], color="0.92", zorder=0, label="forecast")
             for first, last in _gaps(data, state, forecast.experiment):
                 ax.axvspan(first, last, color="#f3ead6", zorder=0, label="gap")
+            _draw_done(ax, data, state, forecast)
         ax.set_ylabel(state)
         ax.margins(x=0.01)
     unit = f" ({data.time_unit})" if data is not None and data.time_unit else ""
@@ -68,6 +73,33 @@ def paths(
     place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": columns}
     axes[0].legend(handles.values(), handles, **place, frameon=False, fontsize="small")
     return axes
+
+
+def _draw_done(ax: Axes, data: Observations, state: str, forecast: Forecast) -> None:
+    """Ticks below the path where a state is dosed or changed, and a bar while it is."""
+    done = data.done.get(forecast.experiment, Experiment())
+    end = forecast.times[-1]
+    below = ax.get_xaxis_transform()
+    for dose in done.doses:
+        for time in dose.times[dose.times <= end] if dose.state == state else ():
+            ends = [time, min(time + dose.duration, end)]
+            if dose.duration:
+                ax.plot(ends, [0.02, 0.02], color=COLOURS[1], lw=3, transform=below, label="dose")
+            else:
+                ax.plot([time], [0.03], "^", color=COLOURS[1], ms=6, transform=below, label="dose")
+    for event in done.events:
+        if state in event.changes and event.time <= end:
+            ax.axvline(event.time, color=COLOURS[1], lw=0.8, ls=":", label="event")
+
+
+def _draw_inputs(axes: Sequence[Axes], done: Experiment, times: np.ndarray) -> None:
+    """What an experiment gives over time, one below the other."""
+    changing = {name: value for name, value in done.inputs.items() if isinstance(value, Input)}
+    fine = np.linspace(times[0], times[-1], 1000)
+    for ax, (name, value) in zip(axes, changing.items(), strict=True):
+        ax.fill_between(fine, value.at(fine), color=COLOURS[1], alpha=0.3, lw=0)
+        ax.plot(fine, value.at(fine), color=COLOURS[1], lw=1)
+        ax.set_ylabel(name)
 
 
 def _gaps(data: Observations, state: str, experiment: str) -> list[tuple[float, float]]:
