@@ -32,6 +32,12 @@ def test_doses_as_pharmacologists_keep_them(tmp_path):
     assert np.allclose(first.times, [0, 12, 24, 36, 48, 60])
 
 
+def test_doses_with_a_delay(tmp_path):
+    path = write(tmp_path, "time,amount,delay\n0,320,lag\n8,100,\n")
+    first, second = gn.read_experiments(["a"], doses=path, states=["gut"])["a"].doses
+    assert (first.delay, second.delay) == ("lag", None)
+
+
 def test_conditions_and_inputs(tmp_path):
     conditions = write(tmp_path, "run,temperature\na,20\nb,37.5\n")
     inputs = write(tmp_path, "time,light,feed\n0,1,0.5\n12,0,\n24,1,0.7\n", "inputs.csv")

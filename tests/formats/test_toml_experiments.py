@@ -106,6 +106,17 @@ def test_mistakes_are_named(folder, old, new, words):
         bound(folder / "problem.toml")
 
 
+def test_a_delay_is_a_parameter(folder):
+    (folder / "doses.csv").write_text("time,amount,state,delay\n0,3,gut,lag\n6,1,gut,\n")
+    (folder / "problem.toml").write_text(PROBLEM.replace("[parameters]", '[parameters]\nlag = "LogNormal(-2, 1)"'))
+    problem = bound(folder / "problem.toml")
+    assert problem.late is not None
+    assert "lag" in [p.name for p in problem.layout.parameters]
+    (folder / "problem.toml").write_text(PROBLEM)
+    with pytest.raises(gn.ModelError, match="'lag', which is no delay"):
+        bound(folder / "problem.toml")
+
+
 def test_options_say_the_same(folder, capsys):
     command = ["check", str(folder / "blood.csv"), "--doses", str(folder / "doses.csv"), "--no-gp"]
     command += ["--equation", "dgut/dt = -ka*gut", "--equation", "dblood/dt = ka*gut - ke*blood"]

@@ -99,7 +99,8 @@ class Dose:
     """An ``amount`` added to a ``state`` at a ``time``, all at once or evenly over a ``duration``.
 
     With ``every``, it is given ``count`` times in all, so long after one another. What is measured at the very time of
-    a dose is measured just before it.
+    a dose is measured just before it. With ``delay``, the name of a parameter (:class:`KnownForm` has it among its
+    ``delays``), it comes that much later.
 
     >>> gn.Dose("gut", 320.0)
     Dose(320 to gut at 0)
@@ -113,8 +114,11 @@ class Dose:
     duration: float = 0.0
     every: float | None = None
     count: int = 1
+    delay: str | None = None
 
     def __post_init__(self) -> None:
+        if self.delay is not None and (not isinstance(self.delay, str) or self.duration):
+            raise DataError("the delay of a dose is the name of a parameter; what lasts cannot be delayed.")
         for what in ("amount", "time", "duration"):
             if not isinstance(getattr(self, what), Real) or not np.isfinite(float(getattr(self, what))):
                 raise DataError(f"the {what} of a dose must be a finite number; got {getattr(self, what)!r:.80}.")
@@ -135,7 +139,8 @@ class Dose:
     def __repr__(self) -> str:
         lasting = f" over {self.duration:g}" if self.duration else ""
         repeated = f", {self.count} times every {self.every:g}" if self.count > 1 else ""
-        return f"Dose({self.amount:g} to {self.state} at {self.time:g}{lasting}{repeated})"
+        late = f", later by {self.delay}" if self.delay else ""
+        return f"Dose({self.amount:g} to {self.state} at {self.time:g}{lasting}{repeated}{late})"
 
 
 @dataclass(frozen=True)
@@ -212,7 +217,7 @@ class Experiment:
 
     def jump_times(self) -> np.ndarray:
         """When states jump, in order."""
-        given = [dose.times for dose in self.doses if not dose.duration]
+        given = [dose.times for dose in self.doses if not dose.duration and dose.delay is None]
         return np.unique(np.concatenate([np.zeros(0), *given, np.array([event.time for event in self.events])]))
 
     def break_times(self) -> np.ndarray:
@@ -241,7 +246,8 @@ class Experiment:
         for name in sorted(self.before):
             yield f"before {name} {float(self.before[name])!r}"
         for dose in self.doses:
-            yield f"{dose.state} {[float(dose.amount), float(dose.duration), *dose.times.tolist()]!r}"
+            numbers = [float(dose.amount), float(dose.duration), *dose.times.tolist()]
+            yield f"{dose.state} {numbers!r} {dose.delay or ''}"
         for event in self.events:
             fixed = {s: float(c) for s, c in event.changes.items() if not callable(c)}
             yield f"{float(event.time)!r} {sorted(event.changes)} {sorted(fixed.items())!r}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,9 @@ _COLUMNS = {
     "additional": ("additional", "addl"),
     "count": ("count",),
     "kind": ("evid",),
+    "delay": ("delay",),
 }
+_TEXTS = ("experiment", "state", "delay")
 _DOSES = (1, 4)  # kinds of events that are doses, if a table tells kinds apart; 4 resets the system before
 _RESETS = (3, 4)
 
@@ -98,8 +101,9 @@ def read_experiments(
         A table with a column of times and a column for each input; ``interpolation`` tells how they run between rows:
         steps, lines or smooth. With a column that names experiments, each has its own.
     doses
-        A table with columns time and amount, and if need be experiment, state, duration or rate, every and count; or
-        the same as ID, TIME, AMT, CMT, RATE, II and ADDL. Rows without an amount are no doses.
+        A table with columns time and amount, and if need be experiment, state, duration or rate, every, count and the
+        parameter that is its delay; or the same as ID, TIME, AMT, CMT, RATE, II and ADDL. Rows without an amount are
+        no doses.
     states
         Which states there are; ``CMT`` counts them from 1. A table without a column of states doses the first one.
 
@@ -165,7 +169,7 @@ def _doses(table: _Table, experiments: list[str], states: list[str]) -> dict[str
         found[name] = []
         for row in rows:
             numbers = {
-                what: None if column is None or what in ("experiment", "state") else table.number(column, row)
+                what: None if column is None or what in _TEXTS else table.number(column, row)
                 for what, column in columns.items()
             }
             kind = numbers["kind"]
@@ -173,7 +177,9 @@ def _doses(table: _Table, experiments: list[str], states: list[str]) -> dict[str
                 raise DataError(f"row {row + 1} of {table.name} resets the system (EVID {kind:g}), which is not known.")
             if not numbers["amount"] or (kind is not None and kind not in _DOSES):
                 continue  # a row of measurements
-            found[name].append(_dose(table, row, numbers, _state(table, columns["state"], row, states)))
+            dose = _dose(table, row, numbers, _state(table, columns["state"], row, states))
+            delay = "" if columns["delay"] is None else table.texts[columns["delay"]][row]
+            found[name].append(replace(dose, delay=delay) if delay else dose)
     return found
 
 

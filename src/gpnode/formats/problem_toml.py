@@ -17,7 +17,7 @@ from gpnode.data.observations import Observations
 from gpnode.errors import ModelError
 from gpnode.formats.base import Format, ProblemFile
 from gpnode.formats.formula import Formula, parse, parse_equations
-from gpnode.formats.toml_experiments import FILES, given_names, read_done
+from gpnode.formats.toml_experiments import FILES, delay_names, given_names, read_done
 from gpnode.formats.toml_formulas import formulas_of, known_form, observable, since_last_of
 from gpnode.formats.toml_values import (
     choose,
@@ -104,12 +104,10 @@ def read_problem(
     refuse_unknown(content, _SECTIONS, "the file")
     sections = {name: section_of(content, name) for name in _SECTIONS}
     data = read_data(file.parent, sections["data"]) if data is None else data
-    given: frozenset[str] = frozenset()
     if sections["experiments"]:
         states = states_of(sections["model"], data)
-        done = read_done(file.parent, sections["experiments"], data.experiments, states)
-        data, given = data.with_experiments(done), frozenset(given_names(done))
-    model = read_model(data, sections, given)
+        data = data.with_experiments(read_done(file.parent, sections["experiments"], data.experiments, states))
+    model = read_model(data, sections)
     sampler = dict(sections["sampler"])
     seed = sampler.pop("seed", 0)
     if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**32:
@@ -158,13 +156,8 @@ def states_of(section: Mapping[str, Any], data: Observations) -> tuple[str, ...]
     return tuple(texts_of(section.get("states", list(data.variables)), "[model] states"))
 
 
-def read_model(
-    data: Observations, sections: Mapping[str, Mapping[str, Any]], given: frozenset[str] = frozenset()
-) -> Model:
-    """The model of all sections but ``[data]``, ``[experiments]`` and ``[sampler]``.
-
-    ``given`` names what experiments give.
-    """
+def read_model(data: Observations, sections: Mapping[str, Mapping[str, Any]]) -> Model:
+    """The model of all sections but ``[data]``, ``[experiments]`` and ``[sampler]``."""
     section, parameters = sections["model"], sections["parameters"]
     refuse_unknown(
         section,
@@ -188,11 +181,12 @@ def read_model(
     if not isinstance(section.get("at_rest", False), bool):
         raise ModelError(f"[model] at_rest must be true or false; got {section['at_rest']!r:.80}.")
     parts: dict[str, Dynamics] = {}
+    given = given_names(data.done)
     observed = formulas_of(sections["observables"])
     growing = since_last_of(sections["observables"])
     own = {n: v for n, v in parameters.items() if any(n in formula.names for formula in observed.values())}
     if "equations" in section:
-        parts["known"] = known_form(section["equations"], parameters, set(own), given)
+        parts["known"] = known_form(section["equations"], parameters, set(own), given, delay_names(data.done))
     elif set(parameters) - set(own):
         raise ModelError("[parameters] are for equations; this problem has none.")
     if "equations" not in section or any(k in section for k in ("degree", "terms")):

@@ -16,7 +16,7 @@ from gpnode.model.dynamics import Named
 FILES = ("conditions", "inputs", "doses")
 """Entries that may name a table."""
 _ENTRIES = (*FILES, "interpolation", "events", "before")
-_DOSE = ("state", "amount", "time", "duration", "every", "count", "experiment")
+_DOSE = ("state", "amount", "time", "duration", "every", "count", "delay", "experiment")
 
 
 def files_of(section: Mapping[str, Any]) -> list[str]:
@@ -27,6 +27,11 @@ def files_of(section: Mapping[str, Any]) -> list[str]:
 def given_names(done: Mapping[str, Experiment]) -> set[str]:
     """What the experiments give equations."""
     return {name for one in done.values() for name in one.inputs}
+
+
+def delay_names(done: Mapping[str, Experiment]) -> set[str]:
+    """Parameters by which doses are delayed."""
+    return {dose.delay for one in done.values() for dose in one.doses if dose.delay is not None}
 
 
 def read_done(

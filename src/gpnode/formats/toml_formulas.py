@@ -61,11 +61,11 @@ def _parameter(value: Any, where: str) -> Any:
 
 
 def known_form(
-    lines: Any, parameters: Mapping[str, Any], observed: set[str], given: frozenset[str] = frozenset()
+    lines: Any, parameters: Mapping[str, Any], observed: set[str], given: set[str], delays: set[str]
 ) -> KnownForm:
     """Equations as text; parameters that are ``observed``, in formulas of observables, need not be in them.
 
-    Experiments tell those that are ``given``.
+    Experiments tell those that are ``given``; ``delays`` are those of doses.
     """
     formulas = parse_equations(texts_of(lines, "[model] equations"))
     used = {name for formula in formulas.values() for name in formula.names}
@@ -78,7 +78,7 @@ def known_form(
     for state, formula in formulas.items():
         for name in sorted(formula.names - known):
             raise ModelError(f"the equation of {state!r} uses {name!r}; give it a prior or a number in [parameters].")
-    idle = [n for n in priors if not any(n in f.names for f in formulas.values())]
+    idle = [n for n in priors if n not in used | delays]
     if idle:
         raise ModelError(f"[parameters] has {idle[0]!r}, which no equation uses.")
     for name in priors:
@@ -89,4 +89,4 @@ def known_form(
         values = {"t": t, **{s: x[s] for s in x}, **{n: p[n] for n in p}}
         return {state: formula(values) for state, formula in formulas.items()}
 
-    return KnownForm(tuple(formulas), slopes, priors)
+    return KnownForm(tuple(formulas), slopes, priors, delays=sorted(delays & set(priors)))

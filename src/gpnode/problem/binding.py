@@ -27,10 +27,10 @@ from gpnode.model.priors.distributions import centre_and_width
 from gpnode.model.priors.ordering import sort_numbers
 from gpnode.model.priors.population import population_block
 from gpnode.problem.density import Problem
-from gpnode.problem.driving import driving_of, event_functions
 from gpnode.problem.grid import with_steps
 from gpnode.problem.initial import as_arrays, initial_states
 from gpnode.problem.observables import Measurements, Observable, Reading
+from gpnode.problem.planning import driving_of, event_functions
 from gpnode.problem.resting import Resting, conserved_sums, held_system, stiff_solver
 from gpnode.problem.smoothing import can_be_smoothed, characteristic_time, smooth, smoothed_level
 from gpnode.solvers import FixedGrid, fastest_solver

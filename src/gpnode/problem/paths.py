@@ -12,7 +12,7 @@ from gpnode.data.scaling import Scaling
 from gpnode.model.dynamics import BoundDynamics
 from gpnode.model.priors.parameters import Values
 from gpnode.model.priors.population import IndividualBlock
-from gpnode.problem.driving import Driving
+from gpnode.problem.driving import Driving, Late
 from gpnode.problem.initial import InitialStates
 from gpnode.problem.resting import Resting, held_system
 from gpnode.solvers import Solution, Solver, VectorField, solve_with_gradient
@@ -36,11 +36,28 @@ class Paths(eqx.Module):
         """Scaled paths (experiments, nodes, states), one status and step count per experiment."""
         x0, params = self.start_and_params(values)
 
-        def one(x0: Array, ts: Array, params: Values, actions: Array | None) -> Solution:
+        def one(x0: Array, ts: Array, params: Values, actions: Array | None, late: Late | None) -> Solution:
             free, limit = self.free_states, self.forward_limit
-            return solve_with_gradient(self.solver, self.system(actions), params, x0, ts, free, limit)
+            system, ts, rows = self.with_late(params, ts, actions, late)
+            solved = solve_with_gradient(self.solver, system, params, x0, ts, free, limit)
+            return solved._replace(xs=solved.xs[rows])
 
-        return jax.vmap(one, in_axes=(0, 0, self.parameter_axes, 0))(x0, self.nodes, params, self.actions)
+        axes = (0, 0, self.parameter_axes, 0, 0)
+        return jax.vmap(one, in_axes=axes)(x0, self.nodes, params, self.actions, self.late)
+
+    @property
+    def late(self) -> Late | None:
+        """Jumps whose time depends on a parameter."""
+        return None if self.driving is None else self.driving.late
+
+    def with_late(
+        self, params: Values, ts: Array, actions: Array | None, late: Late | None
+    ) -> tuple[VectorField, Array, Array | slice]:
+        """The system of one experiment, times with those of its late jumps, and where ``ts`` (n,) are among them."""
+        if self.driving is None or actions is None or late is None:
+            return self.system(actions), ts, slice(None)
+        ts, actions, rows = self.driving.with_late(ts, actions, late, params)
+        return self.system(actions), ts, rows
 
     def system(self, actions: Array | None) -> VectorField:
         """The vector field of one experiment, acted on by ``actions`` (intervals, numbers) if anything is done."""
@@ -102,8 +119,10 @@ class Paths(eqx.Module):
         if self.driving is None:
             return self.solver.solve(self.dynamics.vector_field, params, x0, ts)
         nodes, actions, rows = self.driving.plans[experiment].nodes(ts)
-        solved = self.solver.solve(self.system(actions), params, x0, nodes)
-        return solved._replace(xs=solved.xs[rows])
+        late = None if self.late is None else Late(*(part[experiment] for part in self.late))
+        system, nodes, among = self.with_late(params, nodes, actions, late)
+        solved = self.solver.solve(system, params, x0, nodes)
+        return solved._replace(xs=solved.xs[among][rows])
 
     def horizon(self, fraction: Array) -> Array:
         """Solver time (experiments, 1) at which each experiment has run through ``fraction`` of its length."""
@@ -118,10 +137,13 @@ class Paths(eqx.Module):
         if actions is not None:
             actions = jnp.where((self.nodes[:, :-1] < horizon)[..., None], actions, 0.0)
 
-        def one(x: Array, t: Array, params: Values, actions: Array | None) -> Solution:
-            return self.solver.solve(self.system(actions), params, x, t)
+        def one(x: Array, t: Array, params: Values, actions: Array | None, late: Late | None) -> Solution:
+            system, t, rows = self.with_late(params, t, actions, late)
+            solved = self.solver.solve(system, params, x, t)
+            return solved._replace(xs=solved.xs[rows])
 
-        return jax.vmap(one, in_axes=(0, 0, self.parameter_axes, 0))(x0, ts, params, actions)
+        axes = (0, 0, self.parameter_axes, 0, 0)
+        return jax.vmap(one, in_axes=axes)(x0, ts, params, actions, self.late)
 
     def flat_by_experiment(self, params: Values, count: int) -> Array:
         """Parameters of the vector field (experiments, numbers)."""

@@ -22,7 +22,7 @@ from gpnode.data.experiments import Experiment
 from gpnode.errors import ModelError
 from gpnode.inference.sampled import pick_evenly
 from gpnode.problem.density import Problem
-from gpnode.problem.driving import driving_of
+from gpnode.problem.planning import driving_of
 from gpnode.results.forecast_paths import solve_draws, solver_grid
 from gpnode.results.posterior import Posterior
 from gpnode.solvers import Status

@@ -155,6 +155,10 @@ class Dynamics(eqx.Module):
         """What experiments give: the names users know, by full name."""
         return {}
 
+    def late(self, prefix: str) -> dict[str, str]:
+        """Parameters by which doses may be delayed: the names users know, by full name."""
+        return {}
+
     def completed(self, prior: CoefficientPrior) -> Dynamics:
         """With this prior for coefficients whose prior was left open."""
         return self

@@ -35,6 +35,10 @@ class KnownForm(Dynamics):
         For each parameter a numpyro distribution, or a number if it is known, or a :class:`Population` or
         :class:`Each` if it differs between experiments, or :class:`Given` if each experiment gives it.
 
+    delays
+        Which of the parameters are times by which doses come later: ``Dose("gut", 320.0, delay="lag")``. Equations need
+        not use them.
+
     Examples
     --------
     >>> decay = gn.KnownForm(["x"], lambda t, x, p: {"x": -p.rate * x.x}, {"rate": gn.LogNormal(0.0, 1.0)})
@@ -43,12 +47,23 @@ class KnownForm(Dynamics):
     states: tuple[str, ...] = eqx.field(static=True)
     f: Callable[..., Mapping[str, Any]] = eqx.field(static=True)
     priors: dict[str, Any]
+    delays: tuple[str, ...] = eqx.field(static=True)
 
-    def __init__(self, states: Sequence[str], f: Callable[..., Mapping[str, Any]], priors: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        states: Sequence[str],
+        f: Callable[..., Mapping[str, Any]],
+        priors: Mapping[str, Any],
+        delays: Sequence[str] = (),
+    ) -> None:
         self.states = tuple(states)
         self.f = f
         self.priors = dict(priors)
+        self.delays = tuple(delays)
         check_priors(self.priors, also=Population | Each | Given)
+        for name in self.delays:
+            if name not in self.priors:
+                raise ModelError(f"the delay {name!r} has no prior. Give one, such as LogNormal(0.0, 1.0).")
 
     def __repr__(self) -> str:
         unknown = ", ".join(f"{name} ~ {write_any_prior(prior)}" for name, prior in self.priors.items())
@@ -68,6 +83,9 @@ class KnownForm(Dynamics):
     def given(self, prefix: str) -> dict[str, str]:
         return {prefix + n: n for n, p in self.priors.items() if isinstance(p, Given)}
 
+    def late(self, prefix: str) -> dict[str, str]:
+        return {prefix + name: name for name in self.delays}
+
     @property
     def numbers(self) -> tuple[str, ...]:
         return tuple(self.priors)
@@ -86,6 +104,7 @@ class KnownForm(Dynamics):
             "function": getattr(self.f, "__name__", type(self.f).__name__),
             "digest": self._digest(states),
             "priors": {name: describe_prior(prior) for name, prior in self.priors.items()},
+            **({"delays": list(self.delays)} if self.delays else {}),
         }
 
     def _check(self, states: tuple[str, ...]) -> None:
@@ -101,7 +120,7 @@ class KnownForm(Dynamics):
         for state, slope in slopes.items():
             if slope.shape != ():
                 raise ModelError(f"the slope of {state!r} must be one number; its shape is {slope.shape}.")
-        refuse_idle("the vector field", self.priors, used)
+        refuse_idle("the vector field", self.priors, used | set(self.delays))
 
 
 class BoundKnownForm(BoundDynamics):

@@ -47,6 +47,10 @@ class Sum(Dynamics):
         found = (part.given(f"{prefix}{name}.") for name, part in self.parts.items())
         return {full: name for part in found for full, name in part.items()}
 
+    def late(self, prefix: str) -> dict[str, str]:
+        found = (part.late(f"{prefix}{name}.") for name, part in self.parts.items())
+        return {full: name for part in found for full, name in part.items()}
+
     @property
     def numbers(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(name for part in self.parts.values() for name in part.numbers))
