@@ -94,3 +94,39 @@ def test_limits_are_calibrated(tmp_path):
     data = gn.Observations({"x": (t, np.array(cells, dtype=object))})
     result = gn.calibrate(model, data, fits=300, seed=3, progress=False, checkpoint=tmp_path)
     assert result.calibrated, str(result)
+
+
+@pytest.mark.slow
+def test_a_population_is_calibrated(tmp_path):
+    """300 fits of four decays whose rates are from one population."""
+    form = gn.KnownForm(
+        ["x"],
+        lambda t, x, p: {"x": -p.k * x.x},
+        {"k": gn.Population(gn.LogNormal(-0.5, 0.4), spread=gn.HalfNormal(0.4))},
+    )
+    model = gn.Model(form, initial={"x": 3.0}, kernel=None, noise=gn.Noise(std=0.1, relative=False))
+    t = np.linspace(0.4, 4.0, 6)
+    data = gn.Observations.from_experiments(
+        {str(i): {"x": (t, 3.0 * np.exp(-k * t))} for i, k in enumerate((0.4, 0.6, 0.7, 0.9))}, start=0.0
+    )
+    result = gn.calibrate(model, data, fits=300, seed=4, progress=False, checkpoint=tmp_path)
+    assert result.calibrated, str(result)
+
+
+@pytest.mark.slow
+def test_a_delay_is_calibrated(tmp_path):
+    """300 fits of a dose that reaches the blood through the gut after a while."""
+    form = gn.KnownForm(
+        ["gut", "blood"],
+        lambda t, x, p: {"gut": -1.5 * x.gut, "blood": 1.5 * x.gut - p.ke * x.blood},
+        {"ke": gn.LogNormal(-1.0, 0.4), "lag": gn.LogNormal(-0.3, 0.4)},
+        delays=["lag"],
+    )
+    model = gn.Model(form, initial={"gut": 0.0, "blood": 0.0}, kernel=None, noise=gn.Noise(std=0.15, relative=False))
+    t = np.linspace(0.25, 6.0, 14)
+    late = np.maximum(t - 0.75, 0.0)
+    blood = 4.0 * 1.5 / 1.1 * (np.exp(-0.4 * late) - np.exp(-1.5 * late))
+    done = gn.Experiment(doses=[gn.Dose("gut", 4.0, delay="lag")])
+    data = gn.Observations({"blood": (t, blood)}, start=0.0).with_experiments(done)
+    result = gn.calibrate(model, data, fits=300, seed=5, progress=False, checkpoint=tmp_path)
+    assert result.calibrated, str(result)

@@ -10,6 +10,7 @@ import numpy as np
 
 from gpnode.errors import ModelError
 from gpnode.model.dynamics.writing import CandidateTerm, RightSide
+from gpnode.problem.density import Problem
 from gpnode.results.equations.alternatives import find_alternatives
 from gpnode.results.equations.forms import Form, System
 from gpnode.results.equations.representing import represent
@@ -60,13 +61,12 @@ def equations(posterior: Posterior) -> Equations:
         for state in states
     ]
     parameters = []
-    people = [f"{block.name}.{what}" for block in posterior.problem.populations for what in ("typical", "spread")]
-    own = (*posterior.problem.reading_block.names, *people)
-    for name in (*dynamics.estimates, *own):
-        draws = _entry(posterior, name, ())
+    own = [(name, name, ()) for name in posterior.problem.reading_block.names] + _individuals(posterior.problem)
+    for shown_as, name, index in (*((n, n, ()) for n in dynamics.estimates), *own):
+        draws = _entry(posterior, name, index)
         _, low, high = _interval(draws[kept])
-        value = float(stands.values[name] if name in own else reported[name])
-        parameters.append(ParameterEstimate(name, value, low, high, float(draws.mean())))
+        value = float(reported[name] if name in dynamics.estimates else np.asarray(stands.values[name])[index])
+        parameters.append(ParameterEstimate(shown_as, value, low, high, float(draws.mean())))
     shown = systems[:_MOST_FORMS] if told else ()
     rivals = shown[:1] + tuple(s for s in shown[1:] if s.rivals(shown[0]))
     forms = [{state: active[state][system.draws[0]] for state in states} for system in rivals[1:]]
@@ -97,6 +97,20 @@ def _estimates(right: RightSide, active: np.ndarray, posterior: Posterior, best:
         overall = float(coef.mean())
         terms.append(TermEstimate(term.name, mean, low, high, probability, term.formula, mean, overall, is_written))
     return terms
+
+
+def _individuals(problem: Problem) -> list[tuple[str, str, tuple[int, ...]]]:
+    """Numbers of parameters that differ between experiments, as (how shown, name, index).
+
+    What populations have in common, if there is any such thing, else the value of each experiment.
+    """
+    found: list[tuple[str, str, tuple[int, ...]]] = []
+    for block in problem.populations:
+        common = [p.name for p in block.parameters() if not p.shape]
+        found += [(name, name, ()) for name in common]
+        if not common:
+            found += [(f"{block.name}[{e}]", block.name, (r,)) for r, e in enumerate(problem.experiments)]
+    return found
 
 
 def _written(right_sides: dict[str, RightSide], acts: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
