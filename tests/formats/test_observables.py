@@ -63,6 +63,7 @@ def test_a_dictionary_may_be_seen_through_an_observable(tmp_path):
     assert gn.bind(read.model, read.data).outputs == ("x", "total")
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_observables_and_starts(tmp_path, capsys):
     (tmp_path / "data.csv").write_text(TABLE)
     said = cli.run(

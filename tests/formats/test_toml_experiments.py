@@ -10,6 +10,7 @@ import pytest
 
 import gpnode as gn
 from gpnode.cli import run
+from gpnode.cli.fitting import problem_of
 from gpnode.formats.problem_toml import read_problem
 
 PROBLEM = """
@@ -65,6 +66,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_problem_with_doses_is_fitted_kept_and_forecast_under_others(folder, tmp_path, capsys):
     assert run(["fit", str(folder / "problem.toml"), "-o", str(tmp_path / "fit"), "-q"]) in (0, 1, 3)
     assert (tmp_path / "fit" / "doses.csv").exists()  # the directory stands by itself
@@ -117,9 +119,12 @@ def test_a_delay_is_a_parameter(folder):
         bound(folder / "problem.toml")
 
 
-def test_options_say_the_same(folder, capsys):
+def test_options_say_the_same(folder, monkeypatch):
     command = ["check", str(folder / "blood.csv"), "--doses", str(folder / "doses.csv"), "--no-gp"]
     command += ["--equation", "dgut/dt = -ka*gut", "--equation", "dblood/dt = ka*gut - ke*blood"]
     command += ["--prior", "ka=LogNormal(0, 0.5)", "--prior", "ke=LogNormal(-1.5, 0.5)"]
+    seen = []
+    monkeypatch.setattr("gpnode.cli.checking._check", lambda options: seen.append(problem_of(options)) or 0)
     assert run([*command, "--initial", "gut=0", "--initial", "blood=0"]) == 0
-    assert "dose" in capsys.readouterr().out
+    assert "2 doses of gut" in str(seen[0].data)
+    assert gn.bind(seen[0].model, seen[0].data).driving is not None

@@ -185,7 +185,7 @@ def test_density_and_gradient_are_those_of_an_independent_reference(name, solver
     assert np.allclose(gradient * widths, slopes, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["doses", "events", "lines"])
+@pytest.mark.parametrize("name", ["events", *(pytest.param(n, marks=pytest.mark.slow) for n in ("doses", "lines"))])
 def test_slopes_of_residuals_are_their_derivatives(name):
     assert_slopes_are_derivatives(gn.bind(model(), observed(name)))
 

@@ -56,7 +56,15 @@ def data():
     return measured()
 
 
-@pytest.mark.parametrize("solver", [gn.Native(), gn.FixedGrid(), gn.Adaptive(rtol=1e-10, atol=1e-10), gn.NativeStiff()])
+@pytest.mark.parametrize(
+    "solver",
+    [
+        gn.Native(),
+        gn.FixedGrid(),
+        pytest.param(gn.Adaptive(rtol=1e-10, atol=1e-10), marks=pytest.mark.slow),
+        gn.NativeStiff(),
+    ],
+)
 def test_the_density_is_that_of_an_independent_reference(data, solver):
     problem = gn.bind(chain_of_two(solver=solver), data)
     at = {"k": 0.7, "a.initial": 4.5, "gain": 2.2}

@@ -91,7 +91,7 @@ def exchange(t, x, p):
     return {"a": p.back * x.b - p.forth * x.a, "b": p.forth * x.a - p.back * x.b}
 
 
-@pytest.mark.parametrize("solver", [gn.Native(tolerance=1e-9), gn.FixedGrid()])
+@pytest.mark.parametrize("solver", [gn.Native(tolerance=1e-9), pytest.param(gn.FixedGrid(), marks=pytest.mark.slow)])
 def test_sums_that_are_conserved_are_those_of_the_start(solver):
     priors = {"forth": gn.LogNormal(0.0, 0.5), "back": gn.LogNormal(0.0, 0.5)}
     model = gn.Model(

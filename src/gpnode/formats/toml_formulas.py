@@ -57,6 +57,10 @@ def _parameter(value: Any, where: str) -> Any:
         refuse_unknown(value, ("each",), where)
         return Each(read_prior(value["each"], where))
     refuse_unknown(value, ("typical", "spread"), where)
+    if "typical" not in value:
+        raise ModelError(
+            f'{where} needs what is typical: {{ typical = "LogNormal(0, 1)", spread = "HalfNormal(0.5)" }}.'
+        )
     return Population(**{what: read_prior(prior, f"{where} {what}") for what, prior in value.items()})
 
 

@@ -44,6 +44,8 @@ def decay(prior, **settings):
     )
 
 
+ARRAY_CODE = pytest.param(gn.Adaptive(rtol=1e-10, atol=1e-10), marks=pytest.mark.slow)
+SOLVERS = [gn.Native(), ARRAY_CODE]
 POPULATIONS = {
     "positive": gn.Population(gn.LogNormal(-0.3, 0.7), gn.HalfNormal(0.5)),
     "real": gn.Population(gn.Normal(0.7, 0.5), gn.HalfNormal(0.4)),
@@ -51,7 +53,7 @@ POPULATIONS = {
 
 
 @pytest.mark.parametrize("name", POPULATIONS)
-@pytest.mark.parametrize("solver", [gn.Native(), gn.Adaptive(rtol=1e-10, atol=1e-10)])
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_the_density_is_that_of_an_independent_reference(name, solver):
     """Without the Jacobian of the individuals, or with one value for all, it would be another."""
     data = flasks()
@@ -84,7 +86,7 @@ def test_the_density_is_that_of_an_independent_reference(name, solver):
     assert np.allclose(gradient, differences, rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.parametrize("solver", [gn.Native(), gn.Adaptive(rtol=1e-10, atol=1e-10)])
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_values_of_their_own_have_the_density_of_an_independent_reference(solver):
     data = flasks()
     problem = gn.bind(decay(gn.Each(gn.LogNormal(-0.3, 0.7)), solver=solver), data)
