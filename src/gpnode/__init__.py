@@ -22,7 +22,7 @@ configure_jax()  # before anything below creates an array
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:  # the same names as below, for tools that read code without running it
-    from .data.experiments import Dose, Event, Experiment, Lines, Smooth, Steps
+    from .data.experiments import Dose, Event, Experiment, Lines, Smooth, Steps, Trigger
     from .data.observations import Observations
     from .data.protocols import read_experiments
     from .design.calibration import Calibration, calibrate
@@ -84,7 +84,7 @@ if TYPE_CHECKING:  # the same names as below, for tools that read code without r
     from .solvers import Adaptive, FixedGrid, Native, NativeStiff, Stiff
 
 _PUBLIC = {
-    "data.experiments": ("Dose", "Event", "Experiment", "Lines", "Smooth", "Steps"),
+    "data.experiments": ("Dose", "Event", "Experiment", "Lines", "Smooth", "Steps", "Trigger"),
     "data.observations": ("Observations",),
     "data.protocols": ("read_experiments",),
     "design.calibration": ("Calibration", "calibrate"),
@@ -203,6 +203,7 @@ __all__ = [
     "StorageError",
     "StudentNoise",
     "Sum",
+    "Trigger",
     "TruncatedNormal",
     "Uniform",
     "WorkerError",

@@ -14,6 +14,8 @@ from gpnode.errors import DataError
 
 MOST_DOSES = 10_000
 """Of one experiment, repeats included."""
+MOST_TRIGGERED = 20
+"""Times that one trigger may change states: each costs a further solve."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +172,31 @@ class Event:
 
 
 @dataclass(frozen=True)
+class Trigger:
+    """States change when a function of t, x and p turns from negative to positive, the first ``count`` times.
+
+    ``changes`` are as those of an :class:`Event`. After it, the function must turn negative before it can happen again.
+
+    >>> gn.Trigger(lambda t, x, p: x.x - 5.0, {"x": lambda t, x, p: 0.2 * x.x}, count=3)
+    Trigger(x, up to 3 times)
+    """
+
+    when: Callable[..., Any]
+    changes: Mapping[str, Callable[..., Any] | float]
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        if not callable(self.when):
+            raise DataError(f"when something is triggered is a function of t, x and p; got {self.when!r:.80}.")
+        Event(0.0, self.changes)  # refuses what makes no sense
+        if not isinstance(self.count, int | np.integer) or not 1 <= self.count <= MOST_TRIGGERED:
+            raise DataError(f"an event is triggered 1 to {MOST_TRIGGERED} times; got count={self.count!r:.80}.")
+
+    def __repr__(self) -> str:
+        return f"Trigger({', '.join(self.changes)}{f', up to {self.count} times' if self.count > 1 else ''})"
+
+
+@dataclass(frozen=True)
 class Experiment:
     """What is done in one run of the system.
 
@@ -182,6 +209,8 @@ class Experiment:
         What is added to states.
     events
         What becomes of states at known times.
+    triggers
+        What becomes of states when a function of them turns positive.
     before
         Inputs of the time before, if the model begins at rest; by default those at the start.
 
@@ -191,6 +220,7 @@ class Experiment:
     inputs: Mapping[str, float | Input] = field(default_factory=dict)
     doses: Sequence[Dose] = ()
     events: Sequence[Event] = ()
+    triggers: Sequence[Trigger] = ()
     before: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -204,7 +234,11 @@ class Experiment:
                 raise DataError(
                     f"the input {name!r} must be a finite number, or such as Steps(times, values); got {value!r:.80}."
                 )
-        for what, kind, example in (("doses", Dose, "Dose('gut', 320.0)"), ("events", Event, "Event(1.0, {'x': 0.0})")):
+        for what, kind, example in (
+            ("doses", Dose, "Dose('gut', 320.0)"),
+            ("events", Event, "Event(1.0, {'x': 0.0})"),
+            ("triggers", Trigger, "Trigger(lambda t, x, p: x.x - 1.0, {'x': 0.0})"),
+        ):
             listed = getattr(self, what)
             if isinstance(listed, kind) or not isinstance(listed, Sequence):
                 raise DataError(f"{what} must be a list, such as [{example}].")
@@ -231,7 +265,7 @@ class Experiment:
         for dose in self.doses:
             doses[dose.state] = doses.get(dose.state, 0) + dose.count
         parts = [f"{count} dose{'s' if count > 1 else ''} of {state}" for state, count in doses.items()]
-        parts += [f"{event!r}" for event in self.events]
+        parts += [f"{event!r}" for event in (*self.events, *self.triggers)]
         parts += [f"{n} = {v:g}" if isinstance(v, Real) else f"{n}: {v!r}" for n, v in self.inputs.items()]
         return ", ".join(parts) or "nothing done"
 
@@ -248,6 +282,8 @@ class Experiment:
         for dose in self.doses:
             numbers = [float(dose.amount), float(dose.duration), *dose.times.tolist()]
             yield f"{dose.state} {numbers!r} {dose.delay or ''}"
+        for trigger in self.triggers:
+            yield f"{sorted(trigger.changes)} {trigger.count}"
         for event in self.events:
             fixed = {s: float(c) for s, c in event.changes.items() if not callable(c)}
             yield f"{float(event.time)!r} {sorted(event.changes)} {sorted(fixed.items())!r}"

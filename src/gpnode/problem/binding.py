@@ -30,7 +30,7 @@ from gpnode.problem.density import Problem
 from gpnode.problem.grid import with_steps
 from gpnode.problem.initial import as_arrays, initial_states
 from gpnode.problem.observables import Measurements, Observable, Reading
-from gpnode.problem.planning import driving_of, event_functions
+from gpnode.problem.planning import driving_of, event_functions, trigger_functions
 from gpnode.problem.resting import Resting, conserved_sums, held_system, stiff_solver
 from gpnode.problem.smoothing import can_be_smoothed, characteristic_time, smooth, smoothed_level
 from gpnode.solvers import FixedGrid, fastest_solver
@@ -112,7 +112,8 @@ def fingerprint(model: Model, data: Observations) -> str:
     """A digest of everything that defines the posterior."""
     digest = hashlib.sha256(json.dumps(model.describe(), sort_keys=True, default=repr).encode())
     digest.update(data_fingerprint(data).encode())
-    for function in event_functions(model, data.done):
+    triggered = (function for pair in trigger_functions(model, data.done) for function in pair)
+    for function in (*event_functions(model, data.done), *triggered):
         digest.update(function.digest.encode())
     return digest.hexdigest()
 

@@ -13,11 +13,11 @@ from gpnode.model.dynamics import BoundDynamics
 from gpnode.model.priors.parameters import Block, Independent, Values
 from gpnode.model.priors.population import IndividualBlock
 from gpnode.problem.covariance import DENSE_LIMIT
-from gpnode.problem.driving import Driving, Late
+from gpnode.problem.driving import Driving
 from gpnode.problem.initial import InitialStates
 from gpnode.problem.layout import Layout
 from gpnode.problem.observables import Measurements, Observable
-from gpnode.problem.paths import Paths
+from gpnode.problem.paths import Moving, Paths
 from gpnode.problem.resting import Resting
 from gpnode.solvers import (
     Solution,
@@ -230,15 +230,15 @@ class Problem(Paths):
         x0, params = self.start_and_params(values)
 
         def one(
-            x0: Array, ts: Array, guess: Array | None, params: Values, actions: Array | None, late: Late | None
+            x0: Array, ts: Array, guess: Array | None, params: Values, actions: Array | None, moving: Moving | None
         ) -> tuple[Solution, Array]:
-            system, ts, rows = self.with_late(params, ts, actions, late)
-            guess = guess if late is None else None  # which knows nothing of late jumps
+            system, ts, rows = self.with_moving(params, x0, ts, actions, moving)
+            guess = guess if moving is None else None  # which knows nothing of jumps that move
             solved, jacobian = solve_from_guess(self.solver, system, params, x0, ts, self.free_states, guess)
             return solved._replace(xs=solved.xs[rows]), jacobian[rows]
 
         axes = (0, 0, 0, self.parameter_axes, 0, 0)
-        paths, jacobian = jax.vmap(one, in_axes=axes)(x0, self.nodes, guess, params, self.actions, self.late)
+        paths, jacobian = jax.vmap(one, in_axes=axes)(x0, self.nodes, guess, params, self.actions, self.moving)
         own = len(self.reading_block.names)  # which do not move the path
         return paths, jnp.pad(jacobian, [(0, 0)] * 3 + [(0, own)]) if own else jacobian
 
@@ -247,7 +247,7 @@ class Problem(Paths):
 
         Zero without second derivatives, or with jumps whose time depends on a parameter.
         """
-        if self.late is not None:
+        if self.moving is not None:
             return jnp.zeros(jacobian.shape[::3])
         _, params = self.start_and_params(values)
         own = len(self.reading_block.names)

@@ -75,11 +75,13 @@ class Driving(eqx.Module):
     ``inputs`` are (full name of the parameter, numbers it takes: one, or a cubic and the time it counts from);
     ``infused`` and ``dosed`` are states that get something, over time and at once; ``events`` are functions of t, x and
     p that return what becomes of states. ``delays`` are parameters by which doses come later: of each, an action has
-    whether a jump has it, and its value.
+    whether a jump has it, and its value. ``triggers`` are (function of t, x and p, event): when the function turns
+    positive the event happens, the first ``counts`` (experiments, triggers) times, in all ``most_triggered`` at most.
     """
 
     plans: tuple[Plan, ...]
     late: Late | None
+    counts: Array
     scaling: Scaling
     inputs: tuple[tuple[str, int], ...] = eqx.field(static=True)
     infused: tuple[int, ...] = eqx.field(static=True)
@@ -87,6 +89,13 @@ class Driving(eqx.Module):
     events: tuple[SharedFunction, ...] = eqx.field(static=True)
     states: tuple[str, ...] = eqx.field(static=True)
     delays: tuple[str, ...] = eqx.field(static=True)
+    triggers: tuple[tuple[SharedFunction, int], ...] = eqx.field(static=True)
+    most_triggered: int = eqx.field(static=True)
+
+    @property
+    def moves(self) -> bool:
+        """Whether some jumps happen at times that depend on parameters."""
+        return self.late is not None or self.most_triggered > 0
 
     @property
     def first_delay(self) -> int:
@@ -96,7 +105,37 @@ class Driving(eqx.Module):
     @property
     def size(self) -> int:
         """Numbers of an action."""
+        return self.first_trigger + len(self.triggers)
+
+    @property
+    def first_trigger(self) -> int:
+        """Where an action tells what triggered it."""
         return self.first_delay + 2 * len(self.delays)
+
+    def triggered(self, index: int) -> Array:
+        """What a trigger adds to an action."""
+        event = self.first_delay - len(self.events) + self.triggers[index][1]
+        return jnp.zeros(self.size).at[jnp.asarray([event, self.first_trigger + index])].set(1.0)
+
+    def trigger(self, dynamics: BoundDynamics, index: int, t: Array, x: Array, params: Values, action: Array) -> Array:
+        """The function of a trigger at a scaled state ``x`` (states,)."""
+        named = Named({s: x[i] * self.scaling.state_scale[i] for i, s in enumerate(self.states)})
+        numbers = Named(dynamics.numbers(params | self.values(t, action)))
+        return jnp.asarray(self.triggers[index][0](self.scaling.user_time(t), named, numbers), dtype=float)
+
+    def insert(self, ts: Array, actions: Array, times: Array, jumps: Array) -> tuple[Array, Array, Array]:
+        """Times and actions with ``jumps`` (m, numbers) at ``times`` (m,) among them, and where ``ts`` (n,) are.
+
+        Those that are not within ``ts`` do nothing at its end. A jump goes on with what acts at its time.
+        """
+        comes = (times >= ts[0]) & (times < ts[-1])
+        times = jnp.where(comes, times, ts[-1])
+        padded = jnp.concatenate([actions, jnp.zeros((1, self.size))])
+        going_on = padded[jnp.searchsorted(ts, times, side="right") - 1]
+        everything = jnp.concatenate([ts, times, times])
+        acting = jnp.concatenate([padded, jnp.where(comes[:, None], going_on + jumps, 0.0), going_on])
+        order = jnp.argsort(everything, stable=True)
+        return everything[order], acting[order][:-1], jnp.argsort(order)[: ts.size]
 
     def with_late(self, ts: Array, actions: Array, late: Late, params: Values) -> tuple[Array, Array, Array]:
         """Times (n + ...,) and actions of one experiment with its late jumps among them, and where ``ts`` (n,) are.
@@ -105,16 +144,8 @@ class Driving(eqx.Module):
         """
         delays = jax.lax.stop_gradient(jnp.stack([params[name] for name in self.delays]))  # see _ActedOn.jump
         times = late.times + delays[late.delays] / self.scaling.time_unit
-        comes = (times >= ts[0]) & (times < ts[-1])
-        times = jnp.where(comes, times, ts[-1])
-        padded = jnp.concatenate([actions, jnp.zeros((1, self.size))])
-        going_on = padded[jnp.searchsorted(ts, times, side="right") - 1]
         own = jnp.arange(late.delays.size), self.first_delay + 2 * late.delays + 1
-        jumps = (going_on + late.jumps).at[own].set(delays[late.delays])
-        everything = jnp.concatenate([ts, times, times])
-        acting = jnp.concatenate([padded, jnp.where(comes[:, None], jumps, 0.0), going_on])
-        order = jnp.argsort(everything, stable=True)
-        return everything[order], acting[order][:-1], jnp.argsort(order)[: ts.size]
+        return self.insert(ts, actions, times, late.jumps.at[own].set(delays[late.delays]))
 
     def values(self, t: Array, action: Array) -> Values:
         """Parameters that are given, by full name, at solver time ``t``."""
@@ -167,17 +198,29 @@ class _ActedOn(eqx.Module):
 
         The time of a late jump depends on a parameter. The solver puts it where the parameter's value says, and here
         it is moved from there by nothing, with the right derivatives: on to the new time, the jump, and back again,
-        each to second order.
+        each to second order. One that is triggered is moved to where its function is zero, which is nearly nothing.
         """
         driving = self.driving
-        if not driving.delays:
+        if not driving.moves:
             return self._after(t, x, params, action)
         at, later = driving.first_delay, jnp.zeros(())
         for i, name in enumerate(driving.delays):
             later = later + action[at + 2 * i] * (params[name] - action[at + 2 * i + 1])
         later = later / driving.scaling.time_unit
+        for i in range(len(driving.triggers)):
+            happens = action[driving.first_trigger + i]
+            value, rate = self._towards(i, t, x, params, action)
+            later = later - happens * value / jnp.where(happens > 0, rate, 1.0)
         x = self._flow(t, x, params, action, later)
         return self._flow(t + later, self._after(t + later, x, params, action), params, action, -later)
+
+    def _towards(self, index: int, t: Array, x: Array, params: Values, action: Array) -> tuple[Array, Array]:
+        """The function of a trigger, and its rate along the path."""
+
+        def when(t: Array, x: Array) -> Array:
+            return self.driving.trigger(self.dynamics, index, t, x, params, action)
+
+        return jax.jvp(when, (t, x), (jnp.ones(()), self.slopes(t, x, params, action)))
 
     def _flow(self, t: Array, x: Array, params: Values, action: Array, step: Array) -> Array:
         """The state a ``step`` later, to second order."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -15,7 +17,15 @@ from gpnode.model.priors.population import IndividualBlock
 from gpnode.problem.driving import Driving, Late
 from gpnode.problem.initial import InitialStates
 from gpnode.problem.resting import Resting, held_system
+from gpnode.problem.triggers import Located, locate_events
 from gpnode.solvers import Solution, Solver, VectorField, solve_with_gradient
+
+
+class Moving(NamedTuple):
+    """Jumps whose time depends on parameters: doses that are ``late``, and how often triggers count (triggers,)."""
+
+    late: Late | None
+    counts: Array
 
 
 class Paths(eqx.Module):
@@ -36,28 +46,34 @@ class Paths(eqx.Module):
         """Scaled paths (experiments, nodes, states), one status and step count per experiment."""
         x0, params = self.start_and_params(values)
 
-        def one(x0: Array, ts: Array, params: Values, actions: Array | None, late: Late | None) -> Solution:
+        def one(x0: Array, ts: Array, params: Values, actions: Array | None, moving: Moving | None) -> Solution:
             free, limit = self.free_states, self.forward_limit
-            system, ts, rows = self.with_late(params, ts, actions, late)
+            system, ts, rows = self.with_moving(params, x0, ts, actions, moving)
             solved = solve_with_gradient(self.solver, system, params, x0, ts, free, limit)
             return solved._replace(xs=solved.xs[rows])
 
         axes = (0, 0, self.parameter_axes, 0, 0)
-        return jax.vmap(one, in_axes=axes)(x0, self.nodes, params, self.actions, self.late)
+        return jax.vmap(one, in_axes=axes)(x0, self.nodes, params, self.actions, self.moving)
 
     @property
-    def late(self) -> Late | None:
-        """Jumps whose time depends on a parameter."""
-        return None if self.driving is None else self.driving.late
+    def moving(self) -> Moving | None:
+        """Jumps whose time depends on parameters, of all experiments; None if there are none."""
+        if self.driving is None or not self.driving.moves:
+            return None
+        return Moving(self.driving.late, self.driving.counts)
 
-    def with_late(
-        self, params: Values, ts: Array, actions: Array | None, late: Late | None
+    def with_moving(
+        self, params: Values, x0: Array, ts: Array, actions: Array | None, moving: Moving | None
     ) -> tuple[VectorField, Array, Array | slice]:
-        """The system of one experiment, times with those of its late jumps, and where ``ts`` (n,) are among them."""
-        if self.driving is None or actions is None or late is None:
+        """The system of one experiment, times with those of moving jumps, and where ``ts`` (n,) are among them."""
+        if self.driving is None or actions is None or moving is None:
             return self.system(actions), ts, slice(None)
-        ts, actions, rows = self.driving.with_late(ts, actions, late, params)
-        return self.system(actions), ts, rows
+        at = Located(ts, actions, jnp.arange(ts.size))
+        if moving.late is not None:
+            at = Located(*self.driving.with_late(ts, actions, moving.late, params))
+        if self.driving.most_triggered:
+            at = locate_events(self.driving, self.dynamics, self.solver, params, x0, at, moving.counts)
+        return self.system(at.actions), at.ts, at.rows
 
     def system(self, actions: Array | None) -> VectorField:
         """The vector field of one experiment, acted on by ``actions`` (intervals, numbers) if anything is done."""
@@ -119,8 +135,8 @@ class Paths(eqx.Module):
         if self.driving is None:
             return self.solver.solve(self.dynamics.vector_field, params, x0, ts)
         nodes, actions, rows = self.driving.plans[experiment].nodes(ts)
-        late = None if self.late is None else Late(*(part[experiment] for part in self.late))
-        system, nodes, among = self.with_late(params, nodes, actions, late)
+        moving = jax.tree.map(lambda part: part[experiment], self.moving)
+        system, nodes, among = self.with_moving(params, x0, nodes, actions, moving)
         solved = self.solver.solve(system, params, x0, nodes)
         return solved._replace(xs=solved.xs[among][rows])
 
@@ -137,13 +153,13 @@ class Paths(eqx.Module):
         if actions is not None:
             actions = jnp.where((self.nodes[:, :-1] < horizon)[..., None], actions, 0.0)
 
-        def one(x: Array, t: Array, params: Values, actions: Array | None, late: Late | None) -> Solution:
-            system, t, rows = self.with_late(params, t, actions, late)
+        def one(x: Array, t: Array, params: Values, actions: Array | None, moving: Moving | None) -> Solution:
+            system, t, rows = self.with_moving(params, x, t, actions, moving)
             solved = self.solver.solve(system, params, x, t)
             return solved._replace(xs=solved.xs[rows])
 
         axes = (0, 0, self.parameter_axes, 0, 0)
-        return jax.vmap(one, in_axes=axes)(x0, ts, params, actions, self.late)
+        return jax.vmap(one, in_axes=axes)(x0, ts, params, actions, self.moving)
 
     def flat_by_experiment(self, params: Values, count: int) -> Array:
         """Parameters of the vector field (experiments, numbers)."""

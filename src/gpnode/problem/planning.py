@@ -9,7 +9,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from gpnode.data.experiments import Event, Experiment, Input
+from gpnode.data.experiments import Event, Experiment, Input, Trigger
 from gpnode.data.observations import Observations
 from gpnode.data.scaling import Scaling
 from gpnode.errors import DataError, ModelError
@@ -30,16 +30,36 @@ def driving_of(
     infused = tuple(i for i, s in enumerate(states) if any(d.state == s and d.duration for d in doses))
     dosed = tuple(i for i, s in enumerate(states) if any(d.state == s and not d.duration for d in doses))
     events = [event for one in done.values() for event in one.events]
-    if not (given or infused or dosed or events):
+    triggers = [trigger for one in done.values() for trigger in one.triggers]
+    if not (given or infused or dosed or events or triggers):
         return None
-    functions = event_functions(model, done)
-    distinct = tuple(dict.fromkeys(functions))
+    functions, conditions = event_functions(model, done), trigger_functions(model, done)
+    distinct = tuple(dict.fromkeys((*functions, *(change for _, change in conditions))))
+    kinds = tuple(dict.fromkeys((when, distinct.index(change)) for when, change in conditions))
+    counts = np.zeros((len(done), len(kinds)), dtype=int)
+    owners = [r for r, one in enumerate(done.values()) for _ in one.triggers]
+    for r, trigger, (when, change) in zip(owners, triggers, conditions, strict=True):
+        counts[r, kinds.index((when, distinct.index(change)))] += trigger.count
     inputs = tuple(
         (full, 1 if all(_is_stepwise(one.inputs[name]) for one in done.values()) else ORDER + 1)
         for full, name in given.items()
     )
     used = tuple(full for full, name in delays.items() if any(d.delay == name for d in doses))
-    driving = Driving((), None, scaling, inputs, infused, dosed, distinct, states, used)
+    most = int(counts.sum(axis=1).max())
+    driving = Driving(
+        plans=(),
+        late=None,
+        counts=jnp.asarray(counts),
+        scaling=scaling,
+        inputs=inputs,
+        infused=infused,
+        dosed=dosed,
+        events=distinct,
+        states=states,
+        delays=used,
+        triggers=kinds,
+        most_triggered=most,
+    )
     flags = dict(zip(map(id, events), map(distinct.index, functions), strict=True))
     plans = tuple(_plan(driving, given, one, flags, data.start[name]) for name, one in done.items())
     late = _late(driving, delays, list(done.values())) if used else None
@@ -66,6 +86,32 @@ def event_functions(model: Model, done: Mapping[str, Experiment]) -> tuple[Share
     """What becomes of states, for every event of all experiments."""
     events = [event for one in done.values() for event in one.events]
     return tuple(_event_function(event, model.states, model.dynamics.numbers) for event in events)
+
+
+def trigger_functions(
+    model: Model, done: Mapping[str, Experiment]
+) -> tuple[tuple[SharedFunction, SharedFunction], ...]:
+    """When and how states change, for every trigger of all experiments."""
+    states, numbers = model.states, model.dynamics.numbers
+    return tuple(
+        (_condition(trigger, states, numbers), _event_function(trigger, states, numbers))
+        for one in done.values()
+        for trigger in one.triggers
+    )
+
+
+def _condition(trigger: Trigger, states: tuple[str, ...], numbers: tuple[str, ...]) -> SharedFunction:
+    """The function of a trigger, once it has been run on shapes."""
+
+    def when(t: Any, x: Named, p: Named) -> Any:
+        return jnp.asarray(trigger.when(t, x, p), dtype=float)
+
+    what = f"the condition of {trigger!r}"
+    shape, _ = shapes_of(what, when, states, numbers, "a number")
+    if shape.shape != ():
+        raise ModelError(f"{what} must be one number; its shape is {shape.shape}.")
+    digest = traced_digest(lambda t, x, p: {"when": when(t["t"], x, p)}, ("t",), states, numbers)
+    return SharedFunction(when, digest)
 
 
 def _plan(
@@ -118,7 +164,7 @@ def _is_stepwise(value: float | Input) -> bool:
     return not isinstance(value, Input) or not value.coefficients()[:, 1:].any()
 
 
-def _event_function(event: Event, states: tuple[str, ...], numbers: tuple[str, ...]) -> SharedFunction:
+def _event_function(event: Event | Trigger, states: tuple[str, ...], numbers: tuple[str, ...]) -> SharedFunction:
     """What becomes of states, as one function that has been run on shapes."""
 
     def change(t: Any, x: Named, p: Named) -> dict[str, Any]:
@@ -127,7 +173,7 @@ def _event_function(event: Event, states: tuple[str, ...], numbers: tuple[str, .
             for state, to in event.changes.items()
         }
 
-    what = f"the event at {event.time:g}"
+    what = repr(event)
     shapes, _ = shapes_of(what, change, states, numbers, "a number")
     for state, shape in shapes.items():
         if shape.shape != ():
@@ -162,7 +208,8 @@ def _check(
         for name in one.before:
             if name not in one.inputs:
                 raise DataError(f"{where} has {name!r} before its start alone. Give it in inputs, too.")
-        for state in (*(d.state for d in one.doses), *(s for e in one.events for s in e.changes)):
+        changes = [*(event.changes for event in one.events), *(trigger.changes for trigger in one.triggers)]
+        for state in (*(d.state for d in one.doses), *(s for change in changes for s in change)):
             if state not in states:
                 raise DataError(f"{where} acts on {state!r}, which is not a state; states are {', '.join(states)}.")
         for kind, time in (
