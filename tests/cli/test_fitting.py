@@ -64,6 +64,7 @@ def test_a_stopped_fit_reports_goes_on_and_takes_more_draws(place, tmp_path, mon
     assert "--anew" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_csv_with_options_is_the_same_problem_as_a_file(tmp_path, capsys):
     rng = np.random.default_rng(0)
     t = np.linspace(0.0, 4.0, 12)

@@ -108,6 +108,7 @@ def test_mistakes_are_named(folder, old, new, words):
         bound(folder / "problem.toml")
 
 
+@pytest.mark.slow
 def test_a_delay_is_a_parameter(folder):
     (folder / "doses.csv").write_text("time,amount,state,delay\n0,3,gut,lag\n6,1,gut,\n")
     (folder / "problem.toml").write_text(PROBLEM.replace("[parameters]", '[parameters]\nlag = "LogNormal(-2, 1)"'))

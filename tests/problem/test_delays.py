@@ -50,7 +50,7 @@ PRIORS = {"ka": (0.5, 0.5), "ke": (-1.0, 0.5), "lag": (-0.3, 0.5)}
     "solver",
     [
         gn.Native(tolerance=1e-10),
-        gn.NativeStiff(rtol=1e-10, atol=1e-10),
+        pytest.param(gn.NativeStiff(rtol=1e-10, atol=1e-10), marks=pytest.mark.slow),
         pytest.param(gn.Adaptive(rtol=1e-10, atol=1e-10), marks=pytest.mark.slow),
     ],
 )
@@ -79,10 +79,12 @@ def test_density_and_gradient_are_those_of_the_closed_form(solver, lag):
     assert np.allclose(gradient - by_jacobian, np.array(slopes) @ along, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_slopes_of_residuals_are_their_derivatives():
     assert_slopes_are_derivatives(gn.bind(model(), observed()))
 
 
+@pytest.mark.slow
 def test_second_derivatives_of_a_late_jump_are_exact():
     """The derivative of the derivative by the delay, against differences."""
     problem = gn.bind(model(), observed())
@@ -104,6 +106,7 @@ def test_second_derivatives_of_a_late_jump_are_exact():
     assert float((ahead - behind)[2]) / (2 * step) == pytest.approx(second[0], rel=1e-3)
 
 
+@pytest.mark.slow
 def test_forecasts_and_simulations_are_late_too():
     posterior = gn.fit(model(), observed(), method=gn.Laplace(draws=100), progress=False)
     early = gn.forecast(posterior, [0.1, 0.3, 6.0])

@@ -69,6 +69,7 @@ def stretch(problem, u, i):
     return jax.grad(lambda u: problem.constrain(u)[names[i]])(u)[i]
 
 
+@pytest.mark.slow
 def test_second_derivatives_are_exact():
     """As the lifted sampler takes them: derivatives of the derivatives of what paths depend on."""
     problem = gn.bind(gene_model(), gene_data())

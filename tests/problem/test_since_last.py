@@ -60,6 +60,7 @@ def test_density_and_gradient_are_those_of_the_closed_form(data, transform):
     assert_slopes_are_derivatives(problem)
 
 
+@pytest.mark.slow
 def test_forecasts_and_simulations_are_of_what_comes_since_the_last_time(data):
     posterior = gn.fit(model(), data, method=gn.Laplace(draws=50), progress=False)
     ahead = gn.forecast(posterior, [1.0, 2.0, 4.0])

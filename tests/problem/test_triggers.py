@@ -78,6 +78,7 @@ def test_density_and_gradient_are_those_of_the_closed_form(solver, level):
     assert np.allclose(gradient - by_jacobian, np.array(slopes) @ along, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_slopes_of_residuals_are_their_derivatives():
     problem = gn.bind(model(), observed())
     values = problem.constrain(problem.layout.unconstrain({n: jnp.asarray(v) for n, v in POINT.items()}))
@@ -85,6 +86,7 @@ def test_slopes_of_residuals_are_their_derivatives():
     assert_slopes_are_derivatives(problem)
 
 
+@pytest.mark.slow
 def test_simulations_are_cut_too():
     simulations, _ = gn.simulate(model(noise=gn.Noise(std=1e-7)), observed(), 4)
     for simulation in simulations:

@@ -59,6 +59,7 @@ def posterior():
     return gn.fit(decay_model(), decay_data(), method=LONG, progress=False)
 
 
+@pytest.mark.slow
 def test_its_draws_are_those_of_the_posterior(posterior):
     reference = gn.fit(decay_model(), decay_data(), method=gn.Lifted(draws=2000, chains=2), progress=False)
     for name in ("rate", "x.initial"):
