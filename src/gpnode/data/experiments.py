@@ -214,6 +214,8 @@ class Experiment:
     before
         Inputs of the time before, if the model begins at rest; by default those at the start.
 
+    Examples
+    --------
     >>> given = gn.Experiment(inputs={"temperature": 37.0}, doses=[gn.Dose("gut", 320.0)])
     """
 

@@ -46,6 +46,8 @@ class Observations:
     sort
         Sort rows by time instead of refusing unsorted input.
 
+    Examples
+    --------
     >>> times = np.array([0.0, 1.0, 2.5])
     >>> gn.Observations({"x": (times, [1.0, 0.6, 0.3])}, time_unit="day").variables
     ('x',)

@@ -107,6 +107,8 @@ def read_experiments(
     states
         Which states there are; ``CMT`` counts them from 1. A table without a column of states doses the first one.
 
+    Examples
+    --------
     >>> done = gn.read_experiments(data.experiments, doses="doses.csv", states=["gut", "blood"])  # doctest: +SKIP
     """
     names = [str(name) for name in experiments]

@@ -211,6 +211,8 @@ def calibrate(
     checkpoint
         A directory to keep the fits in; the same call goes on there.
 
+    Examples
+    --------
     >>> print(gn.calibrate(model, data, fits=100))  # doctest: +SKIP
     """
     if fits < 2 * _FEWEST_A_BIN:

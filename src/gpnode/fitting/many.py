@@ -86,6 +86,8 @@ def fit_many(
 
     Ctrl-C stops all fits after the chunks under way; those with a checkpoint go on there when called again.
 
+    Examples
+    --------
     >>> tasks = [gn.FitTask(model, data, method=gn.Laplace(), seed=seed) for seed in range(2)]
     >>> [outcome.error for outcome in gn.fit_many(tasks, progress=False)]
     [None, None]

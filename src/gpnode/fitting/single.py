@@ -77,6 +77,8 @@ def fit(
     Ctrl-C stops after the chunks under way. With a checkpoint nothing is lost, and ``KeyboardInterrupt`` is raised;
     without one, the draws after the warm-up are returned, marked as interrupted.
 
+    Examples
+    --------
     >>> posterior = gn.fit(model, data, method=gn.Laplace(), seed=0, progress=False)
     >>> print(posterior.equations())  # doctest: +ELLIPSIS
     Equations of motion (mean, with 95 % intervals):

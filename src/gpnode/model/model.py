@@ -71,6 +71,8 @@ class Model:
     time_unit
         Characteristic time of the dynamics in the user's unit; by default read off the data.
 
+    Examples
+    --------
     >>> decay = gn.KnownForm(["x"], lambda t, x, p: {"x": -p.rate * x.x}, {"rate": gn.LogNormal(0.0, 1.0)})
     >>> model = gn.Model(decay, noise=gn.Noise(std=0.1, relative=False), kernel=None)
     """

@@ -156,6 +156,8 @@ def forecast(
     noise
         Add measurement noise to observed variables.
 
+    Examples
+    --------
     >>> ahead = gn.forecast(posterior, np.linspace(0.0, 8.0, 50), initial={"x": 2.0})
     >>> ahead.states.sizes["time"]
     50

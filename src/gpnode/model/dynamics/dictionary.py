@@ -42,6 +42,8 @@ class Dictionary(Dynamics):
     mask
         The same as an array (states, terms): False where a coefficient is known to be zero.
 
+    Examples
+    --------
     >>> sought = gn.Dictionary(["x", "y"], gn.polynomial(degree=2), forbidden=[("y", "x^2")])
     """
 

@@ -68,6 +68,8 @@ class StudentNoise(Family):
     relative
         False if ``std`` is in the user's units.
 
+    Examples
+    --------
     >>> robust = gn.Model(model.dynamics, noise=gn.StudentNoise(df=4.0))
     """
 

@@ -123,6 +123,8 @@ class CombinedNoise(NoiseModel):
     proportional
         ``b``: a prior, or a number (zero for none).
 
+    Examples
+    --------
     >>> counted = gn.Model(model.dynamics, noise=gn.CombinedNoise(additive=0.0))
     """
 

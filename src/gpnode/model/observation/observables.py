@@ -30,6 +30,8 @@ class Observable:
         of a week, where the function counts all cases so far. Forecasts are of what comes over the time that usually
         lies between two measurements.
 
+    Examples
+    --------
     >>> glow = gn.Observable(lambda t, x, p: p.gain * (x.x + 0.1), {"gain": gn.LogNormal(0.0, 1.0)})
     >>> model = gn.Model(model.dynamics, initial={"x": 3.0}, observables={"glow": glow})
     """

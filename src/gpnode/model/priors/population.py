@@ -36,6 +36,8 @@ class Population:
     spread
         Prior of how far individuals differ: a standard deviation, of logarithms if they are log-normal.
 
+    Examples
+    --------
     >>> rates = gn.Population(gn.LogNormal(0.0, 1.0), spread=gn.HalfNormal(0.5))
     """
 

@@ -68,6 +68,8 @@ class FinnishHorseshoe(CoefficientPrior):
         Smallest standard deviation of a coefficient, in scaled units. The integrated density
         has a logarithmic spike at zero that no gradient-based sampler can follow; the floor rounds it.
 
+    Examples
+    --------
     >>> sparse = gn.Dictionary(["x"], gn.polynomial(3), prior=gn.FinnishHorseshoe(expected_terms=2.0))
     """
 

@@ -36,6 +36,8 @@ class SpikeAndSlab(CoefficientPrior):
         Of coefficients of terms that act, each with the same weight. They reach far up: coefficients are scaled by the
         largest values of all states, and those of a product are large where its factors never are at the same time.
 
+    Examples
+    --------
     >>> sparse = gn.Dictionary(["x"], gn.polynomial(3), prior=gn.SpikeAndSlab(expected_terms=2.0))
     """
 
