@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.stats import lognorm, norm
 
 import gpnode as gn
-from gpnode.problem.evaluation import value_and_grad
+from support.densities import assert_density_is
 from support.slopes import assert_slopes_are_derivatives
 
 TIMES = np.array([0.5, 1.3, 2.1, 3.0, 3.9, 4.7, 5.5, 6.3])
@@ -58,24 +57,13 @@ def test_density_and_gradient_are_those_of_the_closed_form(solver, level):
     data = observed()
     problem = gn.bind(model(solver=solver), data)
     point = POINT | {"level": level}
-    u = problem.layout.unconstrain({n: jnp.asarray(v) for n, v in point.items()})
     y, scale = data.values_of("x"), np.abs(data.values_of("x")).max()
 
     def reference(point):
         likelihood = norm(density(**point) / scale, 0.03).logpdf(y / scale).sum()
         return likelihood + sum(lognorm(s, scale=np.exp(c)).logpdf(point[n]) for n, (c, s) in PRIORS.items())
 
-    value, gradient, status = value_and_grad(problem, u)
-    _, log_jacobian = problem.layout.constrain(u)
-    assert int(status) == 0
-    assert float(value - log_jacobian) == pytest.approx(reference(point), rel=1e-7)
-    step = 1e-6
-    along = jax.jacfwd(lambda u: jnp.stack([problem.constrain(u)[n] for n in point]))(u)
-    slopes = [
-        (reference(point | {n: point[n] + step}) - reference(point | {n: point[n] - step})) / (2 * step) for n in point
-    ]
-    by_jacobian = jax.grad(lambda u: problem.layout.constrain(u)[1])(u)
-    assert np.allclose(gradient - by_jacobian, np.array(slopes) @ along, rtol=1e-5, atol=1e-4)
+    assert_density_is(problem, point, reference)
 
 
 @pytest.mark.slow

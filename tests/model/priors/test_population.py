@@ -12,7 +12,8 @@ import pytest
 from scipy.stats import halfnorm, lognorm, norm
 
 import gpnode as gn
-from gpnode.problem.evaluation import log_density, value_and_grad
+from gpnode.problem.evaluation import log_density
+from support.densities import assert_gradient_is_its_derivative
 from support.slopes import assert_slopes_are_derivatives
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
@@ -52,6 +53,17 @@ POPULATIONS = {
 }
 
 
+def assert_likelihood(problem, u, ks, data):
+    """Of flasks whose rates are ``ks``, and its gradient."""
+    scale = np.abs(data.values_of("y")).max()
+    likelihood = sum(
+        norm(8.0 * np.exp(-k * TIMES) / scale, 0.2 / scale).logpdf(series.values / scale).sum()
+        for k, series in zip(ks, data.series, strict=True)
+    )
+    assert float(log_density(problem, u)[0] - problem.log_prior(u)) == pytest.approx(likelihood, rel=1e-4)
+    assert_gradient_is_its_derivative(problem, u)
+
+
 @pytest.mark.parametrize("name", POPULATIONS)
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_the_density_is_that_of_an_independent_reference(name, solver):
@@ -71,19 +83,7 @@ def test_the_density_is_that_of_an_independent_reference(name, solver):
         expected += norm(0.7, 0.5).logpdf(typical) + norm(typical, spread).logpdf(ks).sum()
     _, log_jacobian = problem.layout.constrain(u)
     assert float(problem.log_prior(u) - log_jacobian) == pytest.approx(expected, rel=1e-9)
-    scale = np.abs(data.values_of("y")).max()
-    likelihood = sum(
-        norm(8.0 * np.exp(-k * TIMES) / scale, 0.2 / scale).logpdf(series.values / scale).sum()
-        for k, series in zip(ks, data.series, strict=True)
-    )
-    value, gradient, _ = value_and_grad(problem, u)
-    assert float(value - problem.log_prior(u)) == pytest.approx(likelihood, rel=1e-4)
-    step = 1e-5
-    differences = [
-        float(log_density(problem, u.at[i].add(step))[0] - log_density(problem, u.at[i].add(-step))[0]) / (2 * step)
-        for i in range(problem.size)
-    ]
-    assert np.allclose(gradient, differences, rtol=1e-5, atol=1e-4)
+    assert_likelihood(problem, u, ks, data)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -95,19 +95,7 @@ def test_values_of_their_own_have_the_density_of_an_independent_reference(solver
     _, log_jacobian = problem.layout.constrain(u)
     expected = lognorm(0.7, scale=np.exp(-0.3)).logpdf(ks).sum()
     assert float(problem.log_prior(u) - log_jacobian) == pytest.approx(expected, rel=1e-9)
-    scale = np.abs(data.values_of("y")).max()
-    likelihood = sum(
-        norm(8.0 * np.exp(-k * TIMES) / scale, 0.2 / scale).logpdf(series.values / scale).sum()
-        for k, series in zip(ks, data.series, strict=True)
-    )
-    value, gradient, _ = value_and_grad(problem, u)
-    assert float(value - problem.log_prior(u)) == pytest.approx(likelihood, rel=1e-4)
-    step = 1e-5
-    differences = [
-        float(log_density(problem, u.at[i].add(step))[0] - log_density(problem, u.at[i].add(-step))[0]) / (2 * step)
-        for i in range(problem.size)
-    ]
-    assert np.allclose(gradient, differences, rtol=1e-5, atol=1e-4)
+    assert_likelihood(problem, u, ks, data)
 
 
 @pytest.mark.slow
