@@ -9,7 +9,7 @@ from scipy.stats import lognorm, norm
 
 import gpnode as gn
 from gpnode.problem.evaluation import log_density, value_and_grad
-from support.densities import assert_density_is
+from support.references import assert_density_is
 from support.slopes import assert_slopes_are_derivatives
 
 TIMES = np.array([0.5, 1.0, 1.5, 2.0, 3.0, 4.5, 6.2, 7.0, 8.0])

@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 import gpnode as gn
 from gpnode.problem.evaluation import value_and_grad
-from support.densities import assert_gradient_is_its_derivative
+from support.references import assert_gradient_is_its_derivative
 from support.slopes import assert_slopes_are_derivatives
 
 TIMES = np.linspace(0.0, 4.0, 9)

@@ -10,7 +10,7 @@ from scipy.stats import lognorm, norm
 import gpnode as gn
 from gpnode.formats.problem_toml import read_problem
 from gpnode.problem.evaluation import log_density
-from support.densities import assert_gradient_is_its_derivative
+from support.references import assert_gradient_is_its_derivative
 from support.slopes import assert_slopes_are_derivatives
 
 WEEKS = np.array([1.0, 2.0, 2.0, 3.5, 5.0])  # twice at 2, and not evenly

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import lognorm, norm
 
 import gpnode as gn
-from support.densities import assert_density_is
+from support.references import assert_density_is
 from support.slopes import assert_slopes_are_derivatives
 
 TIMES = np.array([0.5, 1.3, 2.1, 3.0, 3.9, 4.7, 5.5, 6.3])

@@ -13,7 +13,7 @@ from scipy.stats import halfnorm, lognorm, norm
 
 import gpnode as gn
 from gpnode.problem.evaluation import log_density
-from support.densities import assert_gradient_is_its_derivative
+from support.references import assert_gradient_is_its_derivative
 from support.slopes import assert_slopes_are_derivatives
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
