@@ -153,4 +153,4 @@ def test_any_text_gives_a_number_or_a_clear_error(text):
 
 def test_large_powers_do_not_hang():
     assert not np.isfinite(float(parse("9^9^9^9")(VALUES)))
-    assert set(FUNCTIONS) == {"exp", "log", "sqrt", "sin", "cos", "tan", "tanh", "abs", "min", "max"}
+    assert {"exp", "log", "piecewise"} <= FUNCTIONS
