@@ -30,6 +30,10 @@ class FileFormatError(GpnodeError, ValueError):
     """A file is not one that gpnode wrote, or is damaged."""
 
 
+class SbmlError(FileFormatError):
+    """An SBML file is damaged, or asks for what gpnode cannot honour."""
+
+
 class StorageError(GpnodeError, RuntimeError):
     """Results cannot be written: the disk is full, say, or the directory read-only."""
 
