@@ -56,6 +56,7 @@ if TYPE_CHECKING:  # the same names as below, for tools that read code without r
         PoissonNoise,
         StudentNoise,
     )
+    from .model.observation.formula_noise import FormulaNoise
     from .model.observation.noise import CombinedNoise, Noise
     from .model.observation.observables import Observable
     from .model.observation.transforms import Identity, Log
@@ -123,6 +124,7 @@ _PUBLIC = {
         "PoissonNoise",
         "StudentNoise",
     ),
+    "model.observation.formula_noise": ("FormulaNoise",),
     "model.observation.noise": ("CombinedNoise", "Noise"),
     "model.observation.transforms": ("Identity", "Log"),
     "model.priors": (
@@ -171,6 +173,7 @@ __all__ = [
     "FixedGrid",
     "Forecast",
     "Gamma",
+    "FormulaNoise",
     "Given",
     "GpnodeError",
     "HalfNormal",

@@ -203,8 +203,9 @@ class Experiment:
     Parameters
     ----------
     inputs
-        For each parameter that equations are :class:`Given`, a number (a condition of the whole run), or how it changes
-        over time: :class:`Steps`, :class:`Lines` or :class:`Smooth`.
+        For each parameter that equations are :class:`Given`, a number (a condition of the whole run), a function of
+        parameters ``p -> value`` that all experiments share, or how it changes over time: :class:`Steps`,
+        :class:`Lines` or :class:`Smooth`.
     doses
         What is added to states.
     events
@@ -212,25 +213,32 @@ class Experiment:
     triggers
         What becomes of states when a function of them turns positive.
     before
-        Inputs of the time before, if the model begins at rest; by default those at the start.
+        Inputs of the time before, if the experiment begins at rest; by default those at the start.
+    at_rest
+        True if it begins at rest, whatever the model says: at the steady state that the system, left alone, goes to
+        from its initial values.
+    measured_after
+        True if what is measured at the very time of a dose or an event is measured just after it, not before.
 
     Examples
     --------
     >>> given = gn.Experiment(inputs={"temperature": 37.0}, doses=[gn.Dose("gut", 320.0)])
     """
 
-    inputs: Mapping[str, float | Input] = field(default_factory=dict)
+    inputs: Mapping[str, Any] = field(default_factory=dict)
     doses: Sequence[Dose] = ()
     events: Sequence[Event] = ()
     triggers: Sequence[Trigger] = ()
-    before: Mapping[str, float] = field(default_factory=dict)
+    before: Mapping[str, Any] = field(default_factory=dict)
+    at_rest: bool = False
+    measured_after: bool = False
 
     def __post_init__(self) -> None:
         for name, number in self.before.items():
-            if not isinstance(number, Real) or not np.isfinite(float(number)):
+            if not callable(number) and (not isinstance(number, Real) or not np.isfinite(float(number))):
                 raise DataError(f"{name!r} before the start must be a finite number; got {number!r:.80}.")
         for name, value in self.inputs.items():
-            if isinstance(value, Input):
+            if isinstance(value, Input) or callable(value):
                 continue
             if not isinstance(value, Real) or not np.isfinite(float(value)):
                 raise DataError(
@@ -268,7 +276,7 @@ class Experiment:
             doses[dose.state] = doses.get(dose.state, 0) + dose.count
         parts = [f"{count} dose{'s' if count > 1 else ''} of {state}" for state, count in doses.items()]
         parts += [f"{event!r}" for event in (*self.events, *self.triggers)]
-        parts += [f"{n} = {v:g}" if isinstance(v, Real) else f"{n}: {v!r}" for n, v in self.inputs.items()]
+        parts += [f"{n} = {v:g}" if isinstance(v, Real) else f"{n}: {_shown(v)}" for n, v in self.inputs.items()]
         return ", ".join(parts) or "nothing done"
 
     def words(self) -> Iterator[str]:
@@ -277,10 +285,13 @@ class Experiment:
             value = self.inputs[name]
             if isinstance(value, Input):
                 yield f"{name} {type(value).__name__} {value.times.tolist()} {value.values.tolist()}"
-            else:
+            elif not callable(value):
                 yield f"{name} {float(value)!r}"
         for name in sorted(self.before):
-            yield f"before {name} {float(self.before[name])!r}"
+            number = self.before[name]
+            yield f"before {name}" if callable(number) else f"before {name} {float(number)!r}"
+        if self.at_rest or self.measured_after:
+            yield f"at rest {self.at_rest}, measured after {self.measured_after}"
         for dose in self.doses:
             numbers = [float(dose.amount), float(dose.duration), *dose.times.tolist()]
             yield f"{dose.state} {numbers!r} {dose.delay or ''}"
@@ -289,3 +300,8 @@ class Experiment:
         for event in self.events:
             fixed = {s: float(c) for s, c in event.changes.items() if not callable(c)}
             yield f"{float(event.time)!r} {sorted(event.changes)} {sorted(fixed.items())!r}"
+
+
+def _shown(value: Any) -> str:
+    """An input that is no number."""
+    return repr(value) if isinstance(value, Input) else "a formula"

@@ -19,6 +19,7 @@ from gpnode.data.series import (
     DEFAULT_EXPERIMENT,
     Series,
     as_pair,
+    check_spans,
     check_variables,
     clean_series,
     split_by_experiment,
@@ -36,7 +37,8 @@ class Observations:
     ----------
     measurements
         ``{variable: (times, values)}``. Missing values may be left out or given as NaN; a value below or above a limit
-        is a text such as ``"<0.5"``.
+        is a text such as ``"<0.5"``. Numbers that come with each measurement, such as error bars, follow by name:
+        ``(times, values, {"sd": [...]})``; observables and :class:`FormulaNoise` can use them.
         For several experiments use :meth:`from_long`, :meth:`from_wide` or :meth:`from_experiments`.
     start
         Time of the initial state; by default the earliest measurement of each experiment.
@@ -63,7 +65,7 @@ class Observations:
 
     def __init__(
         self,
-        measurements: Mapping[str, tuple[Any, Any]],
+        measurements: Mapping[str, tuple[Any, ...]],
         *,
         start: Any = None,
         time_unit: str | None = None,
@@ -76,15 +78,20 @@ class Observations:
     @classmethod
     def from_experiments(
         cls,
-        experiments: Mapping[str, Mapping[str, tuple[Any, Any]]],
+        experiments: Mapping[str, Mapping[str, tuple[Any, ...]]],
         *,
         start: Any = None,
         time_unit: str | None = None,
         sort: bool = False,
+        scant: bool = False,
     ) -> Observations:
-        """From ``{experiment: {variable: (times, values)}}``."""
+        """From ``{experiment: {variable: (times, values)}}``.
+
+        ``scant`` accepts variables that say nothing of motion by themselves, with one value, one time, or the same
+        value throughout: where equations are known, they say something together with others.
+        """
         self = cls.__new__(cls)
-        self._assemble(experiments, start, time_unit, sort)
+        self._assemble(experiments, start, time_unit, sort, scant)
         return self
 
     from_trajectories = from_experiments
@@ -126,15 +133,22 @@ class Observations:
         variable: str = "variable",
         value: str = "value",
         experiment: str | None = None,
+        numbers: Sequence[str] = (),
         start: Any = None,
         time_unit: str | None = None,
         sort: bool = False,
     ) -> Observations:
-        """From a table with one row per measurement: time, variable, value, optional experiment."""
-        require_columns(table, [time, variable, value, *([experiment] if experiment else [])])
+        """From a table with one row per measurement: time, variable, value, optional experiment.
+
+        ``numbers`` are columns of numbers that come with each measurement, such as error bars.
+        """
+        require_columns(table, [time, variable, value, *([experiment] if experiment else []), *numbers])
         require_names(table, variable)
         experiments = {
-            name: {str(v): (part[time], part[value]) for v, part in rows.groupby(variable, sort=False)}
+            name: {
+                str(v): (part[time], part[value], {n: part[n] for n in numbers})
+                for v, part in rows.groupby(variable, sort=False)
+            }
             for name, rows in split_by_experiment(table, experiment)
         }
         return cls.from_experiments(experiments, start=start, time_unit=time_unit, sort=sort)
@@ -309,10 +323,11 @@ class Observations:
 
     def _assemble(
         self,
-        experiments: Mapping[str, Mapping[str, tuple[Any, Any]]],
+        experiments: Mapping[str, Mapping[str, tuple[Any, ...]]],
         start: Any,
         time_unit: str | None,
         sort: bool,
+        scant: bool = False,
     ) -> None:
         raw = [
             (str(experiment), str(variable), *as_pair(str(variable), pair))
@@ -321,22 +336,17 @@ class Observations:
         ]
         if not raw:
             raise DataError("there are no observations. Give at least one variable with two or more measurements.")
-        origin = date_origin([times for _, _, times, _ in raw], time_unit)
+        origin = date_origin([times for _, _, times, _, _ in raw], time_unit)
         series = [
-            clean_series(variable, experiment, elapsed_times(times, variable, origin, time_unit), values, sort)
-            for experiment, variable, times, values in raw
+            clean_series(variable, experiment, elapsed_times(times, variable, origin, time_unit), values, beside, sort)
+            for experiment, variable, times, values, beside in raw
         ]
         kept = tuple(s for s in series if s.times.size)
-        check_variables(kept, [variable for _, variable, _, _ in raw])
+        check_variables(kept, [variable for _, variable, _, _, _ in raw], scant)
         object.__setattr__(self, "series", kept)
         object.__setattr__(self, "start", start_times(kept, start, origin, time_unit))
         object.__setattr__(self, "time_unit", time_unit)
         object.__setattr__(self, "notes", ())
         object.__setattr__(self, "done", {})
-        for experiment in self.experiments:
-            end = max(s.times[-1] for s in kept if s.experiment == experiment)
-            if not end > self.start[experiment]:
-                raise DataError(
-                    f"experiment {experiment!r} spans no time: it starts at {self.start[experiment]:g} and its last "
-                    f"measurement is at {end:g}. Give measurements after the start, or drop the experiment."
-                )
+        if not scant:
+            check_spans(kept, self.start)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ class Series:
 
     ``times`` (n,) not decreasing, ``values`` (n,) finite; both in the user's units. Where ``limits`` (n,) is -1 the
     value is less than ``values`` says, as below a limit of detection; where it is 1, more; where 0, just that.
+    ``numbers`` (n,) by name come with each measurement, such as error bars.
     """
 
     variable: str
@@ -37,6 +38,7 @@ class Series:
     times: np.ndarray
     values: np.ndarray
     limits: np.ndarray
+    numbers: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def cells(self) -> np.ndarray:
@@ -48,10 +50,12 @@ class Series:
         return np.array([f"{marks[side]}{value!r}" if side else value for value, side in pairs], dtype=object)
 
 
-def as_pair(variable: str, pair: Any) -> tuple[Any, Any]:
-    """Times and values of a variable, refused if they are no pair of equally long sequences."""
+def as_pair(variable: str, pair: Any) -> tuple[Any, Any, dict[str, Any]]:
+    """Times and values of a variable, and numbers by name, refused if they are no equally long sequences."""
     try:
-        times, values = pair
+        times, values, *more = pair
+        (numbers,) = more or [{}]
+        numbers = dict(numbers)
     except (TypeError, ValueError) as error:
         raise DataError(f"{variable!r} must be a pair (times, values); got {type(pair).__name__}.") from error
     if np.ndim(times) != 1 or np.ndim(values) != 1:
@@ -63,10 +67,15 @@ def as_pair(variable: str, pair: Any) -> tuple[Any, Any]:
         raise DataError(
             f"{variable!r} has {len(times)} times but {len(values)} values. Give one value per time (NaN if missing)."
         )
-    return times, values
+    for name, column in numbers.items():
+        if np.ndim(column) != 1 or len(column) != len(times):
+            raise DataError(f"{name!r} of {variable!r} must have one number for each of its {len(times)} times.")
+    return times, values, numbers
 
 
-def clean_series(variable: str, experiment: str, times: np.ndarray, values: Any, sort: bool) -> Series:
+def clean_series(
+    variable: str, experiment: str, times: np.ndarray, values: Any, numbers_beside: Mapping[str, Any], sort: bool
+) -> Series:
     """A series of what was measured, refused with row and remedy where it cannot be used."""
     labels = row_labels(values)
     cells, limits = limits_of(values)
@@ -87,9 +96,17 @@ def clean_series(variable: str, experiment: str, times: np.ndarray, values: Any,
     measured = np.isfinite(numbers)
     rows, limits = labels[measured], limits[measured]
     times, numbers = times[measured], numbers[measured]
+    beside = {n: numbers_of(column, variable, n)[measured] for n, column in numbers_beside.items()}
     if sort:
         order = np.argsort(times, kind="stable")
         rows, times, numbers, limits = rows[order], times[order], numbers[order], limits[order]
+        beside = {name: column[order] for name, column in beside.items()}
+    for name, column in beside.items():
+        if not np.isfinite(column).all():
+            raise DataError(
+                f"{name!r} of {variable!r} in row {rows[int(np.argmin(np.isfinite(column)))]} is missing or infinite. "
+                "Give it for every measurement."
+            )
     steps = np.diff(times)
     if (steps < 0).any():
         i = int(np.argmax(steps < 0))
@@ -97,11 +114,32 @@ def clean_series(variable: str, experiment: str, times: np.ndarray, values: Any,
             f"times of {variable!r} must increase: {times[i + 1]:g} follows {times[i]:g} (row {rows[i + 1]}). "
             "Sort the rows, or pass sort=True."
         )
-    return Series(variable, experiment, times, numbers, limits)
+    return Series(variable, experiment, times, numbers, limits, beside)
 
 
-def check_variables(series: tuple[Series, ...], named: Iterable[str]) -> None:
-    """Refuse variables that were never measured, once, or always with the same value."""
+def numbers_beside(series: tuple[Series, ...]) -> tuple[str, ...]:
+    """Names of the numbers that come with each measurement of one variable."""
+    named = [tuple(s.numbers) for s in series]
+    if any(set(names) != set(named[0]) for names in named):
+        raise DataError(
+            f"{series[0].variable!r} comes with other numbers in some experiments than in others. Give them all."
+        )
+    return named[0]
+
+
+def check_spans(series: tuple[Series, ...], start: Mapping[str, float]) -> None:
+    """Refuse experiments that end when they start."""
+    for experiment, begin in start.items():
+        end = max(s.times[-1] for s in series if s.experiment == experiment)
+        if not end > begin:
+            raise DataError(
+                f"experiment {experiment!r} spans no time: it starts at {begin:g} and its last measurement is at "
+                f"{end:g}. Give measurements after the start, or drop the experiment."
+            )
+
+
+def check_variables(series: tuple[Series, ...], named: Iterable[str], scant: bool) -> None:
+    """Refuse variables that were never measured and, unless ``scant``, those that say nothing of motion."""
     for variable in dict.fromkeys(named):
         values = [s.values for s in series if s.variable == variable]
         count = sum(v.size for v in values)
@@ -109,6 +147,8 @@ def check_variables(series: tuple[Series, ...], named: Iterable[str]) -> None:
             raise DataError(
                 f"{variable!r} has no observations. Remove it: a state without data is declared in the model."
             )
+        if scant:
+            continue
         if count == 1:
             raise DataError(
                 f"{variable!r} has a single observation; at least two are needed. "

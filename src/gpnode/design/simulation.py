@@ -178,7 +178,8 @@ def _draw_one(problem: Problem, key: Array, new_times: Array) -> _Drawn:
             times = jnp.concatenate([block.gp_times, problem.scaling.gp_time(new_times)[: later.size]])
             process = _draw_process(signal_key, observable.signal_cov(values, times, times))
         signal = transform.forward(at_data) + process[: at_data.size]
-        measured.append(transform.backward(observable.add_noise(values, signal, noise_key)) * scale[place])
+        std = problem.noise_std_along(block, nodes, path, at_data, values, block.numbers)
+        measured.append(transform.backward(observable.add_noise(values, signal, noise_key, std)) * scale[place])
         if block.experiment == 0:
             moved = transform.backward(transform.forward(later) + process[at_data.size :])
             states = states.at[:, place].set(jnp.where(transform.inside(later), moved, jnp.nan))

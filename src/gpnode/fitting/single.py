@@ -31,6 +31,7 @@ from gpnode.inference.starting.ladder import find_start
 from gpnode.inference.starting.start import Start, disperse
 from gpnode.model.model import Model
 from gpnode.problem.binding import bind, fingerprint
+from gpnode.problem.measuring import sees_path
 from gpnode.results.posterior import Posterior
 
 _LONGEST_LIFTED = 1000  # measurements in a block
@@ -141,15 +142,15 @@ def _refuse_noise(model: Model, data: Observations, method: Method) -> None:
     other = _not_normal(model, data) if method.needs_normal_noise else []
     if other:
         raise ModelError(
-            f"{other[0]!r} has noise that is not normal, or limits, which {type(method).__name__} cannot sample. Leave "
-            "the method open, or use NUTS()."
+            f"{other[0]!r} has noise that is not normal or depends on the path, or limits, which "
+            f"{type(method).__name__} cannot sample. Leave the method open, or use NUTS()."
         )
 
 
 def _not_normal(model: Model, data: Observations) -> list[str]:
-    """Variables whose measurements are not normal about their predictions."""
+    """Variables whose measurements are not normal about their predictions, with a width that is known without these."""
     limited = {s.variable for s in data.series if s.limits.any()}
-    return [v for v in data.variables if v in limited or not model.noise_of(v).is_normal]
+    return [v for v in data.variables if v in limited or not model.noise_of(v).is_normal or sees_path(model, data, v)]
 
 
 def default_method(model: Model, data: Observations) -> Sampler:

@@ -11,7 +11,8 @@ import numpyro.distributions as dist
 
 from gpnode.errors import ModelError
 from gpnode.model.dynamics import Dynamics
-from gpnode.model.functions import describe_prior
+from gpnode.model.functions import check_priors, describe_prior
+from gpnode.model.observation.formula_noise import FormulaNoise
 from gpnode.model.observation.kernels import Kernel, SquaredExponential
 from gpnode.model.observation.noise import CombinedNoise, Noise, NoiseModel
 from gpnode.model.observation.observables import Observable
@@ -46,8 +47,8 @@ class Model:
         :class:`KnownForm`, :class:`Dictionary`, or a :class:`Sum` of both.
     initial
         For each state its value at the start: a number (known), a numpyro distribution (in the
-        user's units), or ``Around()``, which is the default for observed states. To tell
-        experiments apart, give ``{experiment: ...}`` in its place.
+        user's units), a function of parameters ``p -> value``, or ``Around()``, which is the default for observed
+        states. To tell experiments apart, give ``{experiment: ...}`` in its place.
     kernel
         Gaussian process for what the ODE leaves unexplained, for all observed variables or
         ``{variable: kernel}``. ``None`` leaves independent noise. Variables not named keep the default.
@@ -60,6 +61,9 @@ class Model:
     observables
         Measured variables that are no states: ``{variable: Observable(function, priors)}``, or a function alone.
         Kernel, noise and transform are given for them as for states.
+    parameters
+        Priors, or known numbers, of further parameters that functions of initial values, inputs, observables and noise
+        may use, and equations do not.
     at_rest
         True if each experiment begins at rest: at the steady state that the system, left alone, goes to from
         ``initial``. What acted on it then are the inputs of the start, or those of ``Experiment(before=...)``.
@@ -87,6 +91,7 @@ class Model:
     time_unit: float | None = None
     observables: Mapping[str, Observable | Callable[..., Any]] = field(default_factory=dict)
     at_rest: bool = False
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.dynamics, Dynamics):
@@ -98,6 +103,7 @@ class Model:
                     raise ModelError(
                         f"{what} names {name!r}, which is not a state; states are {', '.join(self.states)}."
                     )
+        check_priors(self.parameters, also=Real | Given)
         for name in self.observables:
             if name in self.states:
                 raise ModelError(f"{name!r} is a state, which is measured as it is; call the observable otherwise.")
@@ -135,8 +141,11 @@ class Model:
         return found if isinstance(found, Observable) else Observable(found)
 
     def measuring_priors(self) -> dict[str, Any]:
-        """Priors, or known values, of the parameters of all observables."""
-        priors: dict[str, Any] = {}
+        """Priors, or known values, of the parameters of all observables, and those that equations do not use."""
+        priors: dict[str, Any] = dict(self.parameters)
+        for name in priors:
+            if name in self.dynamics.numbers or name in self.states:
+                raise ModelError(f"{name!r} in parameters is in the equations already; leave it out.")
         for variable in self.observables:
             for name, prior in self.observable_of(variable).priors.items():
                 if name in self.dynamics.numbers or name in self.states:
@@ -162,7 +171,8 @@ class Model:
         noise = _pick(self.noise, variable, None)
         if noise is None:
             return CombinedNoise() if self.transform_of(variable).keeps_units else Noise()
-        if (noise.follows_level or not noise.is_normal) and not self.transform_of(variable).keeps_units:
+        in_units = noise.follows_level or not (noise.is_normal or isinstance(noise, FormulaNoise))
+        if in_units and not self.transform_of(variable).keeps_units:
             raise ModelError(
                 f"{variable!r} is measured on a scale on which all noise is proportional; give Noise(std=...) for it."
             )
@@ -183,6 +193,7 @@ class Model:
             "scales": {s: float(v) for s, v in self.scales.items()},
             "time_unit": self.time_unit,
             **({"at_rest": True} if self.at_rest else {}),
+            **({"parameters": {n: describe_prior(p) for n, p in self.parameters.items()}} if self.parameters else {}),
             **({"observables": described} if (described := self._describe_observables()) else {}),
         }
 
@@ -223,4 +234,6 @@ def _describe_initial(value: Any) -> Any:
         return {"around_first": value.width}
     if isinstance(value, dist.Distribution | Real):
         return describe_hyper(value)
+    if callable(value):
+        return "formula"  # whose digest is in the fingerprint
     raise ModelError(f"an initial value must be a number, a distribution or Around(); got {type(value).__name__}.")

@@ -18,21 +18,22 @@ from gpnode._config import require_float64
 from gpnode.data.experiments import Experiment
 from gpnode.data.observations import Observations
 from gpnode.data.scaling import Scaling
-from gpnode.data.series import Series
 from gpnode.errors import SEE_WHAT_CANNOT, DataError, ModelError
 from gpnode.model.model import Model
 from gpnode.model.observation.families import Family
-from gpnode.model.observation.kernels import priors_for
+from gpnode.model.observation.formula_noise import BoundFormula
 from gpnode.model.priors.distributions import centre_and_width
 from gpnode.model.priors.ordering import sort_numbers
+from gpnode.model.priors.parameters import Independent
 from gpnode.model.priors.population import population_block
+from gpnode.problem.conditions import conditions_of
 from gpnode.problem.density import Problem
 from gpnode.problem.grid import with_steps
 from gpnode.problem.initial import as_arrays, initial_states
-from gpnode.problem.observables import Measurements, Observable, Reading
+from gpnode.problem.measuring import bind_noise, bind_observable, bind_series, done_in
 from gpnode.problem.planning import driving_of, event_functions, trigger_functions
 from gpnode.problem.resting import Resting, conserved_sums, held_system, stiff_solver
-from gpnode.problem.smoothing import can_be_smoothed, characteristic_time, smooth, smoothed_level
+from gpnode.problem.smoothing import can_be_smoothed, characteristic_time, smooth
 from gpnode.solvers import FixedGrid, fastest_solver
 from gpnode.solvers.base import FORWARD_LIMIT
 
@@ -47,21 +48,25 @@ def bind(model: Model, data: Observations, *, scaling: Scaling | None = None) ->
     require_float64()
     _check_names(model, data)
     scaling = _scaling(model, data) if scaling is None else scaling
-    observables = tuple(_observable(model, data, variable, scaling) for variable in data.variables)
+    observables = tuple(bind_observable(model, data, variable, scaling) for variable in data.variables)
     driving = driving_of(model, data, scaling, data.done)
     measured_times = _solver_times(data, scaling)
+    conditions = conditions_of(model, data)
     dynamics = model.dynamics.bind(model.states, scaling, data.size, "")
+    if conditions is not None:
+        dynamics = dynamics.with_computed(frozenset(conditions.names))
     found = model.dynamics.populations("")
     populations = tuple(population_block(name, one, data.experiments) for name, one in found.items())
     shapes = {p.name: jnp.zeros(p.shape) for block in dynamics.blocks for p in block.parameters()}
-    shapes |= {block.name: jnp.zeros(()) for block in populations}
+    individual = (*(block.name for block in populations), *(() if conditions is None else conditions.names))
+    shapes |= dict.fromkeys(individual, jnp.zeros(()))
     params = {name: shapes[name] for name in dynamics.parameter_names}
     actions = None if driving is None else jnp.asarray(driving.actions_on(measured_times))
     problem = Problem(
         dynamics=dynamics,
         initial=initial_states(model, data),
         observables=observables,
-        measured=tuple(_measured(s, data, observables, scaling, measured_times) for s in data.series),
+        measured=tuple(bind_series(s, data, observables, scaling, measured_times) for s in data.series),
         scaling=scaling,
         solver=FixedGrid(),  # until it is known which one can
         nodes=jnp.asarray(measured_times),
@@ -73,11 +78,14 @@ def bind(model: Model, data: Observations, *, scaling: Scaling | None = None) ->
         driving=driving,
         actions=actions,
         resting=None,
+        conditions=conditions,
+        shared=Independent({n: as_arrays(p) for n, p in model.parameters.items() if isinstance(p, dist.Distribution)}),
     )
     system = problem.system(None if actions is None else actions[0])
     problem = problem.with_solver(fastest_solver(model.solver, system, params, len(model.states)))
-    if model.at_rest:
-        problem = dataclasses.replace(problem, resting=_resting(problem))
+    begins = [r for r, name in enumerate(data.experiments) if model.at_rest or done_in(data, name).at_rest]
+    if begins:
+        problem = dataclasses.replace(problem, resting=_resting(problem, begins))
     names = [p.name for p in problem.layout.parameters]
     for name in names:
         if "/" in name or name in _RESERVED:
@@ -87,8 +95,8 @@ def bind(model: Model, data: Observations, *, scaling: Scaling | None = None) ->
     return with_steps(sort_numbers(problem))
 
 
-def _resting(problem: Problem) -> Resting:
-    """What finds steady states; sums that never change are told by a few prior draws."""
+def _resting(problem: Problem, begins: list[int]) -> Resting:
+    """What finds steady states of experiments; sums that never change are told by a few prior draws."""
     draws = [problem.constrain(problem.draw_path_prior(jax.random.key(i), _any_hyper(problem))) for i in range(4)]
     names = problem.dynamics.parameter_names
     action = None if problem.driving is None else problem.driving.plans[0].before
@@ -99,8 +107,27 @@ def _resting(problem: Problem) -> Resting:
         return system(problem.nodes[0, 0], x, {name: values[name] for name in names})
 
     sums = conserved_sums(slopes, len(problem.states))
-    record = jnp.max(problem.nodes[:, -1] - problem.nodes[:, 0])
-    return Resting(record, jnp.asarray(sums), stiff_solver(problem.solver.is_native))
+    record = problem.scaling.record_length / problem.scaling.time_unit
+    solved, source = _same_rest(problem, begins)
+    return Resting(record, jnp.asarray(sums), stiff_solver(problem.solver.is_native), tuple(begins), solved, source)
+
+
+def _same_rest(problem: Problem, begins: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """One experiment of each kind that comes from the same place under the same conditions, and the kind of each."""
+    if problem.populations:
+        return tuple(begins), tuple(range(len(begins)))
+    kinds: dict[Any, int] = {}
+    source = []
+    for r in begins:
+        formulas = tuple(i for i, (rows, _, _) in enumerate(problem.initial.formulas) if r in rows)
+        unknown = tuple(name for row, _, name in problem.initial.unknown if row == r)
+        at = [problem.nodes[r, 0], problem.initial.known[r]]
+        at += [] if problem.driving is None else [problem.driving.plans[r].before]
+        at += [] if problem.conditions is None else [problem.conditions.before[r]]
+        kind = (formulas, unknown, *(np.asarray(part).tobytes() for part in at))
+        source.append(kinds.setdefault(kind, r))
+    solved = tuple(kinds.values())
+    return solved, tuple(solved.index(r) for r in source)
 
 
 def _any_hyper(problem: Problem) -> dict[str, Any]:
@@ -115,6 +142,16 @@ def fingerprint(model: Model, data: Observations) -> str:
     triggered = (function for pair in trigger_functions(model, data.done) for function in pair)
     for function in (*event_functions(model, data.done), *triggered):
         digest.update(function.digest.encode())
+    for variable in data.variables:
+        noise = bind_noise(model, data, variable)
+        if isinstance(noise, BoundFormula):
+            digest.update(noise.std_of.digest.encode())
+    for _, state, function in initial_states(model, data).formulas:
+        digest.update(f"{state} {function.digest}".encode())
+    conditions = conditions_of(model, data)
+    if conditions is not None:
+        digest.update("\0".join(function.digest for function in conditions.functions).encode())
+        digest.update(np.asarray(conditions.during).tobytes() + np.asarray(conditions.before).tobytes())
     return digest.hexdigest()
 
 
@@ -127,13 +164,15 @@ def data_fingerprint(data: Observations) -> str:
         digest.update(s.values.tobytes())
         if s.limits.any():
             digest.update(s.limits.tobytes())
+        for name in sorted(s.numbers):
+            digest.update(name.encode() + s.numbers[name].tobytes())
     for name in sorted(data.done):
         digest.update("\0".join([name, *data.done[name].words()]).encode())
     return digest.hexdigest()
 
 
 _RESERVED = ("chain", "draw")
-_LEAST_SPREAD = 1e-3  # of measurements that are all but equal, in units of the largest
+_AFTERWARDS = 1e-3  # of an experiment: how much longer it lasts where its last measurement comes after a jump
 
 
 def _check_names(model: Model, data: Observations) -> None:
@@ -198,7 +237,7 @@ def _scaling(model: Model, data: Observations) -> Scaling:
         state_scale=jnp.asarray([_state_scale(model, data, s) for s in model.states]),
         time_origin=jnp.asarray(origin, dtype=float),
         time_unit=jnp.asarray(model.time_unit or _time_unit(data), dtype=float),
-        record_length=jnp.asarray(length, dtype=float),
+        record_length=jnp.asarray(length or 1.0, dtype=float),
     )
 
 
@@ -217,50 +256,18 @@ def _size(initial: Any) -> float:
     if isinstance(initial, dist.Distribution):
         centre, width = centre_and_width(initial)
         return float(jnp.abs(centre) + width)
-    return abs(float(initial)) if isinstance(initial, Real) else 0.0
+    return abs(float(initial)) if isinstance(initial, Real) else 0.0  # of a formula nothing is known: give a scale
 
 
 def _time_unit(data: Observations) -> float:
     """Median characteristic time of the series that are long enough to be smoothed."""
-    times = [characteristic_time(s.times, smooth(s.times, s.values)) for s in data.series if can_be_smoothed(s.times)]
+    varying = [s for s in data.series if can_be_smoothed(s.times) and np.ptp(s.values) > 0]
+    times = [characteristic_time(s.times, smooth(s.times, s.values)) for s in varying]
     sound = [t for t in times if np.isfinite(t) and t > 0]
     spans = [s.times[-1] - data.start[s.experiment] for s in data.series]
+    if not max(spans) > 0:
+        return 1.0
     return float(np.clip(np.median(sound), max(spans) / 1000.0, max(spans))) if sound else max(spans) / 10.0
-
-
-def _observable(model: Model, data: Observations, variable: str, scaling: Scaling) -> Observable:
-    state = model.states.index(variable) if variable in model.states else None
-    reading = _reading(model, data, variable, scaling) if state is None else None
-    scale = scaling.state_scale[state] if reading is None else reading.scale
-    transform, kernel = model.transform_of(variable), model.kernel_of(variable)
-    if any(s.limits.any() for s in data.of(variable)):
-        kernel = None  # what is beyond a limit has no normal density together with the rest
-    if kernel is not None:
-        series = data.of(variable)
-        y = [np.asarray(transform.forward(jnp.asarray(s.values) / scale)) for s in series]
-        gaps = np.concatenate([np.diff(np.unique(s.times)) for s in series]) / float(scaling.record_length)
-        gap = float(np.median(gaps)) if gaps.size else 1.0
-        kernel = as_arrays(kernel.completed(priors_for(max(float(np.concatenate(y).std()), _LEAST_SPREAD), gap)))
-    return Observable(
-        kernel=kernel,
-        noise=model.noise_of(variable),
-        transform=transform,
-        unit=scale if transform.keeps_units else jnp.ones(()),
-        record_length=scaling.record_length,
-        reading=reading,
-        variable=variable,
-        state=state,
-    )
-
-
-def _reading(model: Model, data: Observations, variable: str, scaling: Scaling) -> Reading:
-    """What a measured variable is that is no state."""
-    observable, everywhere = model.observable_of(variable), model.measuring_priors()
-    free = {n: as_arrays(p) for n, p in observable.priors.items() if isinstance(p, dist.Distribution)}
-    fixed = {n: float(p) for n, p in everywhere.items() if isinstance(p, Real)}
-    function = observable.bound(variable, model.states, (*model.dynamics.numbers, *everywhere))
-    scale = float(model.scales.get(variable, np.abs(data.values_of(variable)).max()))
-    return Reading(free, fixed, scaling, jnp.asarray(scale or 1.0), function, model.states, observable.since_last)
 
 
 def _solver_times(data: Observations, scaling: Scaling) -> np.ndarray:
@@ -272,32 +279,10 @@ def _solver_times(data: Observations, scaling: Scaling) -> np.ndarray:
     for r in data.experiments:
         done = data.done.get(r, Experiment())
         measured = np.concatenate([[data.start[r]], *(s.times for s in data.series if s.experiment == r)])
+        if done.measured_after and measured.max() in done.jump_times():
+            measured = np.append(measured, measured.max() + _AFTERWARDS * (np.ptp(measured) or 1.0))
         before_end = [t[(t >= measured.min()) & (t < measured.max())] for t in (done.break_times(), done.jump_times())]
         times.append(np.sort(np.concatenate([np.union1d(measured, before_end[0]), before_end[1]])))
     longest = max(t.size for t in times)
     padded = np.stack([np.pad(t, (0, longest - t.size), mode="edge") for t in times])
     return np.asarray(scaling.solver_time(jnp.asarray(padded)))
-
-
-def _measured(
-    series: Series, data: Observations, observables: tuple[Observable, ...], scaling: Scaling, solver_times: np.ndarray
-) -> Measurements:
-    experiment = data.experiments.index(series.experiment)
-    index = data.variables.index(series.variable)
-    observable = observables[index]
-    times = np.asarray(scaling.solver_time(jnp.asarray(series.times)))
-    scale = scaling.state_scale[observable.state] if observable.reading is None else observable.reading.scale
-    scaled = jnp.asarray(series.values) / scale
-    gp_times = scaling.gp_time(jnp.asarray(series.times))
-    y = np.asarray(observable.transform.forward(scaled))
-    return Measurements(
-        y=jnp.asarray(y),
-        level=jnp.asarray(smoothed_level(series.times, y)),
-        gp_times=gp_times,
-        rows=jnp.asarray(np.searchsorted(solver_times[experiment], times)),
-        lags=observable.lags(gp_times),
-        limits=jnp.asarray(series.limits) if series.limits.any() else None,
-        previous=jnp.asarray(np.searchsorted(times, times) - 1) if observable.since_last else None,
-        observable=index,
-        experiment=experiment,
-    )

@@ -12,12 +12,14 @@ from gpnode.data.scaling import Scaling
 from gpnode.model.dynamics import BoundDynamics
 from gpnode.model.priors.parameters import Block, Independent, Values
 from gpnode.model.priors.population import IndividualBlock
+from gpnode.problem.conditions import Conditions
 from gpnode.problem.covariance import DENSE_LIMIT
 from gpnode.problem.driving import Driving
 from gpnode.problem.initial import InitialStates
 from gpnode.problem.layout import Layout
 from gpnode.problem.observables import Measurements, Observable
-from gpnode.problem.paths import Moving, Paths
+from gpnode.problem.paths import Moving
+from gpnode.problem.predictions import Predictions
 from gpnode.problem.resting import Resting
 from gpnode.solvers import (
     Solution,
@@ -30,14 +32,15 @@ from gpnode.solvers import (
 _TIGHT = 1e-9
 
 
-class Problem(Paths):
+class Problem(Predictions):
     """Posterior of a model given data.
 
     ``nodes`` (experiments, times) are the times handed to the solver: every measurement and,
     for a fixed-grid solver, the steps in between. ``measured_times`` are the measurements
     alone. Shorter experiments repeat their last time. If anything is done in experiments, ``driving`` tells how, and
     ``actions`` (experiments, intervals, numbers) what acts between nodes. If experiments begin at rest,
-    ``resting`` finds where. With more parameters than ``forward_limit``, gradients run backward.
+    ``resting`` finds where. ``conditions`` are inputs that depend on parameters, ``shared`` parameters that equations
+    do not use. With more parameters than ``forward_limit``, gradients run backward.
     """
 
     dynamics: BoundDynamics
@@ -55,6 +58,8 @@ class Problem(Paths):
     driving: Driving | None
     actions: Array | None
     resting: Resting | None
+    conditions: Conditions | None
+    shared: Independent
 
     # -- parameters -----------------------------------------------------------------------
 
@@ -68,12 +73,6 @@ class Problem(Paths):
             self.initial.block,
             *([readings] if readings.names else []),
         )
-
-    @property
-    def reading_block(self) -> Independent:
-        """Parameters that measured variables have to themselves, such as a scale."""
-        readings = [o.reading for o in self.observables if o.reading is not None]
-        return Independent({name: prior for reading in readings for name, prior in reading.priors.items()})
 
     @property
     def path_names(self) -> tuple[str, ...]:
@@ -119,7 +118,7 @@ class Problem(Paths):
 
     def constrain(self, unconstrained: Array) -> Values:
         """Parameter values by name, in internal units."""
-        return self.layout.constrain(unconstrained)[0]
+        return self.completed(self.layout.constrain(unconstrained)[0])
 
     def report(self, unconstrained: Array) -> Values:
         """Parameter values by name, in the user's units."""
@@ -152,55 +151,6 @@ class Problem(Paths):
         values = {n: v for block, k in zip(self.path_blocks, keys, strict=True) for n, v in block.draw(k).items()}
         return self.layout.unconstrain(values | hyper)
 
-    # -- what is measured, and what could be -----------------------------------------------
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """All that a path says: states, then measured variables that are none."""
-        return (*self.states, *(o.variable for o in self.observables if o.reading is not None))
-
-    @property
-    def output_scale(self) -> Array:
-        """Scales (outputs,) in user units."""
-        readings = [o.reading.scale[None] for o in self.observables if o.reading is not None]
-        return jnp.concatenate([self.scaling.state_scale, *readings])
-
-    def outputs_along(self, ts: Array, xs: Array, values: Values, experiment: int) -> Array:
-        """Scaled :attr:`outputs` (n, outputs) at solver times (n,) of a scaled path (n, states) of an experiment.
-
-        Those that are measured since the last time are what they are since ever; see :meth:`windows`.
-        """
-        if not self.has_readings:
-            return xs
-        given = self.given_along(experiment, ts)
-        values = self.values_in(values, experiment)
-        readings = [self._read(o, ts, xs, values, given)[:, None] for o in self.observables if o.reading is not None]
-        return jnp.concatenate([xs, *readings], axis=1)
-
-    def windows(self, experiment: int) -> dict[int, Array]:
-        """Of outputs that are measured since the last time: the usual solver time between measurements, by position.
-
-        At other times they are what came over that time.
-        """
-        found = {}
-        for block in self.measured:
-            if block.previous is not None and block.experiment == experiment:
-                times = jnp.append(self.nodes[experiment, block.rows], self.nodes[experiment, 0])
-                gaps = times[:-1] - times[block.previous]  # the start is the last one
-                found[self.outputs.index(self.observables[block.observable].variable)] = jnp.median(gaps)
-        return found
-
-    def _read(self, observable: Observable, ts: Array, xs: Array, values: Values, given: Values) -> Array:
-        """Scaled values (n,) of a measured variable, of ``values`` as one experiment has them."""
-        if observable.reading is None:
-            return xs[:, observable.state]
-        reading = observable.reading
-
-        def one(t: Array, x: Array, given: Values) -> Array:
-            return reading(t, x, self.reading_parameters(values | given))
-
-        return jax.vmap(one)(ts, xs, given)
-
     # -- density --------------------------------------------------------------------------
 
     def path_inputs(self, values: Values) -> Array:
@@ -211,16 +161,9 @@ class Problem(Paths):
         x0, params = self.start_and_params(values)
         free = jnp.asarray(self.free_states, dtype=int)
         columns = [self.flat_by_experiment(params, len(x0)), x0[:, free]]
-        own = self.reading_block.names
-        if own:
-            columns.append(jnp.broadcast_to(jnp.stack([values[name] for name in own]), (len(x0), len(own))))
+        values = self.completed(values)
+        columns += [jnp.broadcast_to(values[name], (len(x0),))[:, None] for name in self.own_names]
         return jnp.concatenate(columns, axis=1)
-
-    def reading_parameters(self, values: Values) -> Values:
-        """What readings may use, by the names the user gave, of values as one experiment has them."""
-        given = () if self.driving is None else (name for name, _ in self.driving.inputs)
-        own = {name: values[name] for name in (*self.reading_block.names, *given)}
-        return self.dynamics.numbers(values) | own
 
     def solve_with_jacobian(self, values: Values, guess: Array | None = None) -> tuple[Solution, Array]:
         """Paths, and their derivatives (experiments, nodes, states, columns) by :meth:`path_inputs`.
@@ -239,7 +182,7 @@ class Problem(Paths):
 
         axes = (0, 0, 0, self.parameter_axes, 0, 0)
         paths, jacobian = jax.vmap(one, in_axes=axes)(x0, self.nodes, guess, params, self.actions, self.moving)
-        own = len(self.reading_block.names)  # which do not move the path
+        own = len(self.own_names)  # which do not move the path
         return paths, jnp.pad(jacobian, [(0, 0)] * 3 + [(0, own)]) if own else jacobian
 
     def steer(self, values: Values, xs: Array, jacobian: Array, weights: Array) -> Array:
@@ -250,7 +193,7 @@ class Problem(Paths):
         if self.moving is not None:
             return jnp.zeros(jacobian.shape[::3])
         _, params = self.start_and_params(values)
-        own = len(self.reading_block.names)
+        own = len(self.own_names)
         if own:
             jacobian, weights = jacobian[..., :-own], weights[..., :-own]
 
@@ -261,25 +204,6 @@ class Problem(Paths):
         axes = (0, 0, 0, 0, self.parameter_axes, 0)
         steered = jax.vmap(one, in_axes=axes)(self.nodes, xs, jacobian, weights, params, self.actions)
         return jnp.pad(steered, [(0, 0), (0, own)]) if own else steered
-
-    def predictions(self, paths: Solution, values: Values) -> list[Array]:
-        """What every block measures (n,), on the scale of its variable."""
-        predicted = []
-        for block in self.measured:
-            ts, xs = self.nodes[block.experiment, block.rows], paths.xs[block.experiment, block.rows]
-            if block.previous is not None:  # the start comes last
-                ts = jnp.append(ts, self.nodes[block.experiment, 0])
-                xs = jnp.concatenate([xs, paths.xs[block.experiment, :1]])
-            given = self.given_along(block.experiment, ts) if self.has_readings else {}
-            own = self.values_in(values, block.experiment)
-            along = self._read(self.observables[block.observable], ts, xs, own, given)
-            predicted.append(along if block.previous is None else block.since_last(along[:-1], along[-1]))
-        return predicted
-
-    @property
-    def has_readings(self) -> bool:
-        """Whether anything is measured that is no state."""
-        return any(observable.reading is not None for observable in self.observables)
 
     def residuals(self, paths: Solution, values: Values) -> tuple[list[Array], Array]:
         """Data minus prediction for every block, on the scale of the noise, and the overall status."""
@@ -294,14 +218,17 @@ class Problem(Paths):
 
     def log_likelihood(self, values: Values) -> tuple[Array, Array]:
         """Log likelihood of each block (blocks,) and the status of the solve."""
-        residuals, status = self.residuals(self.solve(values), values)
-        return self.block_densities(values, residuals), status
+        values = self.completed(values)
+        paths = self.solve(values)
+        residuals, status = self.residuals(paths, values)
+        return self.block_densities(values, residuals, self.noise_stds(values, paths)), status
 
-    def block_densities(self, values: Values, residuals: list[Array]) -> Array:
-        """Log density of each block's residuals (blocks,)."""
+    def block_densities(self, values: Values, residuals: list[Array], stds: list[Array | None] | None = None) -> Array:
+        """Log density of each block's residuals (blocks,); ``stds`` are :meth:`noise_stds`."""
+        stds = self.noise_stds(values) if stds is None else stds
         parts = [
-            self.observables[block.observable].log_density(values, block, residual)
-            for block, residual in zip(self.measured, residuals, strict=True)
+            self.observables[block.observable].log_density(values, block, residual, std)
+            for block, residual, std in zip(self.measured, residuals, stds, strict=True)
         ]
         return jnp.stack(parts)
 

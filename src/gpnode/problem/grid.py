@@ -68,8 +68,7 @@ def on_nodes(problem: Problem, nodes: np.ndarray, solver: dict[str, Any]) -> Pro
         return problem
     rows = []
     for block in problem.measured:
-        times = np.asarray(problem.nodes)[block.experiment][np.asarray(block.rows)]
-        rows.append(np.abs(nodes[block.experiment][None, :] - times[:, None]).argmin(axis=1))
+        rows.append(_same_rows(np.asarray(problem.nodes)[block.experiment], nodes[block.experiment], block.rows))
     return _with_nodes(problem, nodes, rows)
 
 
@@ -132,9 +131,17 @@ def _measured_rows(problem: Problem) -> list[np.ndarray]:
     """Positions of each block's data among ``measured_times``."""
     nodes, measured = np.asarray(problem.nodes), np.asarray(problem.measured_times)
     return [
-        np.searchsorted(measured[block.experiment], nodes[block.experiment][np.asarray(block.rows)])
-        for block in problem.measured
+        _same_rows(nodes[block.experiment], measured[block.experiment], block.rows) for block in problem.measured
     ]
+
+
+def _same_rows(times: np.ndarray, others: np.ndarray, rows: Array) -> np.ndarray:
+    """Where ``rows`` of ``times`` are among ``others``; a time that is there twice, before and after a jump, in both."""
+    chosen = np.asarray(rows)
+    after = chosen - np.searchsorted(times, times[chosen])
+    first = np.abs(others[None, :] - times[chosen][:, None]).argmin(axis=1)
+    last = np.searchsorted(others, others[first], side="right") - 1
+    return np.minimum(first + after, last)
 
 
 def _lay_nodes(times: np.ndarray, counts: np.ndarray, total: int) -> tuple[np.ndarray, np.ndarray]:

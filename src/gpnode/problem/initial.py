@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from numbers import Real
 from typing import Any
 
@@ -15,31 +15,48 @@ from jax import Array
 
 from gpnode.data.observations import Observations
 from gpnode.errors import ModelError
+from gpnode.model.dynamics.base import Named, SharedFunction
 from gpnode.model.model import Around, Model
 from gpnode.model.priors.distributions import say_how_to_write
 from gpnode.model.priors.parameters import Independent, Values
+from gpnode.problem.conditions import parameters_function
 
 
 class InitialStates(eqx.Module):
     """Initial values: ``known`` (experiments, states) in user units, unknown ones by name.
 
-    ``unknown`` lists (experiment, state, parameter name).
+    ``unknown`` lists (experiment, state, parameter name), ``formulas`` (experiments, state, function of parameters).
     """
 
     block: Independent
     known: Array
+    fixed: dict[str, float]
     unknown: tuple[tuple[int, int, str], ...] = eqx.field(static=True)
+    formulas: tuple[tuple[tuple[int, ...], int, SharedFunction], ...] = eqx.field(static=True, default=())
 
     @property
     def free_states(self) -> tuple[int, ...]:
         """States whose initial value is unknown in some experiment."""
-        return tuple(sorted({d for _, d, _ in self.unknown}))
+        return tuple(sorted({d for _, d, _ in self.unknown} | {d for _, d, _ in self.formulas}))
 
-    def values(self, values: Values) -> Array:
-        """Initial values (experiments, states) in user units."""
+    def values(self, values: Values, numbers: Callable[[], Values]) -> Array:
+        """Initial values (experiments, states) in user units.
+
+        ``numbers`` are those that formulas may use (experiments,), by the names users know.
+        """
         initial = self.known
         for r, d, name in self.unknown:
             initial = initial.at[r, d].set(values[name])
+        if not self.formulas:
+            return initial
+        at = numbers()
+        for chosen, d, function in self.formulas:
+            rows = jnp.asarray(chosen)
+
+            def one(p: Values, function: SharedFunction = function) -> Array:
+                return jnp.asarray(function(Named({**p, **self.fixed})), dtype=float)
+
+            initial = initial.at[rows, d].set(jax.vmap(one)({name: value[rows] for name, value in at.items()}))
         return initial
 
 
@@ -48,6 +65,9 @@ def initial_states(model: Model, data: Observations) -> InitialStates:
     known = np.zeros((len(data.experiments), len(model.states)))
     priors: dict[str, dist.Distribution] = {}
     unknown = []
+    everywhere = model.measuring_priors()
+    names = (*model.dynamics.numbers, *everywhere)
+    formulas: dict[tuple[int, SharedFunction], list[int]] = {}
     for r, experiment in enumerate(data.experiments):
         for d, state in enumerate(model.states):
             initial = _initial_of(model, data, state, experiment)
@@ -55,12 +75,17 @@ def initial_states(model: Model, data: Observations) -> InitialStates:
                 name = f"{state}.initial" if len(data.experiments) == 1 else f"{state}.initial.{experiment}"
                 priors[name] = as_arrays(initial)
                 unknown.append((r, d, name))
+            elif callable(initial):
+                function = parameters_function(f"the initial value of {state!r}", initial, names)
+                formulas.setdefault((d, function), []).append(r)
             else:
                 known[r, d] = initial
-    return InitialStates(Independent(priors), jnp.asarray(known), tuple(unknown))
+    fixed = {n: float(p) for n, p in everywhere.items() if isinstance(p, Real)}
+    by_formula = tuple((tuple(rows), d, function) for (d, function), rows in formulas.items())
+    return InitialStates(Independent(priors), jnp.asarray(known), fixed, tuple(unknown), by_formula)
 
 
-def _initial_of(model: Model, data: Observations, state: str, experiment: str) -> dist.Distribution | float:
+def _initial_of(model: Model, data: Observations, state: str, experiment: str) -> Any:
     initial = model.initial.get(state, Around())
     if isinstance(initial, Mapping):
         by_name = {str(name): value for name, value in initial.items()}
@@ -80,9 +105,12 @@ def _initial_of(model: Model, data: Observations, state: str, experiment: str) -
         return initial
     if isinstance(initial, Real):
         return float(initial)
+    if callable(initial):
+        return initial
     if not isinstance(initial, Around):
         raise ModelError(
-            f"initial of {state!r} must be a number, a distribution or Around(); got {type(initial).__name__}."
+            f"initial of {state!r} must be a number, a distribution, a function of parameters or Around(); "
+            f"got {type(initial).__name__}."
             f"{say_how_to_write(initial)}"
         )
     series = [s for s in data.of(state) if s.experiment == experiment] or list(data.of(state))

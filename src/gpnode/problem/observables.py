@@ -20,6 +20,7 @@ from tinygp import GaussianProcess
 from gpnode.data.scaling import Scaling
 from gpnode.model.dynamics.base import Named, SharedFunction
 from gpnode.model.observation.families import Family
+from gpnode.model.observation.formula_noise import BoundFormula
 from gpnode.model.observation.kernels import Kernel
 from gpnode.model.observation.noise import NoiseModel
 from gpnode.model.observation.transforms import Transform
@@ -117,8 +118,13 @@ class Observable(eqx.Module):
         kernel = {} if self.kernel is None else self.kernel.guesses(self.prefix, noise_std)
         return kernel | self.noise.guesses(self.variable, noise_std, float(self.unit))
 
-    def noise_var(self, values: Values, level: Array) -> Array:
-        """Noise variance (n,) of measurements of this ``level`` (n,), on their scale."""
+    def noise_var(self, values: Values, level: Array, std: Array | None = None) -> Array:
+        """Noise variance (n,) of measurements of this ``level`` (n,), on their scale.
+
+        Here and below, ``std`` (n,) is the standard deviation if it has a formula.
+        """
+        if std is not None:
+            return std**2
         return jnp.broadcast_to(self.noise.scaled_var(values, self.variable, self.unit, level), level.shape)
 
     def signal_cov(self, values: Values, t1: Array, t2: Array) -> Array:
@@ -127,23 +133,23 @@ class Observable(eqx.Module):
             return jnp.zeros((t1.size, t2.size))
         return self.kernel.matrix(values, self.prefix, t1, t2)
 
-    def noisy_cov(self, values: Values, block: Measurements) -> Array:
+    def noisy_cov(self, values: Values, block: Measurements, std: Array | None = None) -> Array:
         """Covariance (n, n) of a block's measurements, jitter included."""
         t = block.gp_times
-        return self.signal_cov(values, t, t) + jnp.diag(self._diagonal(values, block))
+        return self.signal_cov(values, t, t) + jnp.diag(self._diagonal(values, block, std))
 
-    def _diagonal(self, values: Values, block: Measurements) -> Array:
+    def _diagonal(self, values: Values, block: Measurements, std: Array | None) -> Array:
         """Noise variance and jitter (n,)."""
-        noise_var, first = self.noise_var(values, block.level), block.gp_times[:1]
+        noise_var, first = self.noise_var(values, block.level, std), block.gp_times[:1]
         return noise_var + RELATIVE_JITTER * (self.signal_cov(values, first, first)[0, 0] + noise_var)
 
-    def log_density(self, values: Values, block: Measurements, residual: Array) -> Array:
+    def log_density(self, values: Values, block: Measurements, residual: Array, std: Array | None = None) -> Array:
         """Log density of the block's residuals (n,)."""
         if isinstance(self.noise, Family):
             return jnp.sum(self._family_densities(self.noise, values, block, residual))
         if self.kernel is None:
-            return jnp.sum(self._normal_densities(values, block, residual))
-        diagonal = self._diagonal(values, block)
+            return jnp.sum(self._independent_densities(values, block, residual, std))
+        diagonal = self._diagonal(values, block, std)
         if block.lags is not None:
             at_lags = self.kernel.at_lags(values, self.prefix, block.lags.values)
             return gaussian_log_density(residual, at_lags, block.lags.positions, diagonal)
@@ -151,9 +157,11 @@ class Observable(eqx.Module):
         # Measurement times are sorted when the data are read; to check again here would stop the compiled code.
         return GaussianProcess(scalable, block.gp_times, diag=diagonal, assume_sorted=True).log_probability(residual)
 
-    def _normal_densities(self, values: Values, block: Measurements, residual: Array) -> Array:
+    def _independent_densities(self, values: Values, block: Measurements, residual: Array, std: Array | None) -> Array:
         """Log densities (n,), or log probabilities of lying beyond a limit."""
-        std = jnp.sqrt(self.noise_var(values, block.level))
+        if std is not None and isinstance(self.noise, BoundFormula) and not self.noise.is_normal:
+            return self.noise.log_density(residual, std)
+        std = jnp.sqrt(self.noise_var(values, block.level, std))
         exact = dist.Normal(0.0, std).log_prob(residual)
         if block.limits is None:
             return exact
@@ -169,8 +177,10 @@ class Observable(eqx.Module):
         measured = block.y * self.unit
         return jnp.round(measured) if noise.is_count else measured, (block.y - residual) * self.unit
 
-    def add_noise(self, values: Values, signal: Array, key: Array) -> Array:
+    def add_noise(self, values: Values, signal: Array, key: Array, std: Array | None = None) -> Array:
         """Measurements (n,) of this ``signal`` (n,), on its scale."""
+        if std is not None and isinstance(self.noise, BoundFormula):
+            return signal + self.noise.draw(key, std)
         if isinstance(self.noise, Family):
             density = self.noise.distribution(values, self.variable, self.unit, signal * self.unit)
             return density.sample(key) / self.unit
@@ -182,29 +192,32 @@ class Observable(eqx.Module):
             return None
         return Lags.between(np.asarray(times))
 
-    def whitener(self, values: Values, block: Measurements) -> Array:
+    def whitener(self, values: Values, block: Measurements, std: Array | None = None) -> Array:
         """W with W cov W' = 1 for a block's measurements: a matrix (n, n), or its diagonal (n,) if that is all."""
         if self.kernel is None:
-            return 1.0 / jnp.sqrt(self.noise_var(values, block.level))
-        return factorise(self.noisy_cov(values, block)).whitener
+            return 1.0 / jnp.sqrt(self.noise_var(values, block.level, std))
+        return factorise(self.noisy_cov(values, block, std)).whitener
 
-    def left_out(self, values: Values, block: Measurements, residual: Array) -> LeftOut:
+    def left_out(self, values: Values, block: Measurements, residual: Array, std: Array | None = None) -> LeftOut:
         """Each measurement against its prediction from all others of the block."""
         if isinstance(self.noise, Family):
             measured, predicted = self._in_user_units(self.noise, block, residual)
             below = self.noise.below(values, self.variable, self.unit, predicted, measured)
             densities = self._family_densities(self.noise, values, block, residual)
             return LeftOut(ndtri(jnp.clip(below, _TAIL, 1.0 - _TAIL)), densities, residual)
+        if std is not None and isinstance(self.noise, BoundFormula) and not self.noise.is_normal:
+            below = jnp.clip(self.noise.below(residual, std), _TAIL, 1.0 - _TAIL)
+            return LeftOut(ndtri(below), self.noise.log_density(residual, std), residual)
         if block.limits is not None:
-            densities = self._normal_densities(values, block, residual)
-            placed = residual / jnp.sqrt(self.noise_var(values, block.level))
+            densities = self._independent_densities(values, block, residual, std)
+            placed = residual / jnp.sqrt(self.noise_var(values, block.level, std))
             half = 0.5 * jnp.exp(densities)  # the middle of where it may be
             beyond = ndtri(jnp.clip(jnp.where(block.limits < 0, half, 1.0 - half), _TAIL, 1.0 - _TAIL))
             return LeftOut(jnp.where(block.limits == 0, placed, beyond), densities, block.broken(residual))
         if self.kernel is None:
-            precision, surprise, noise = 1.0 / self.noise_var(values, block.level), residual, residual
+            precision, surprise, noise = 1.0 / self.noise_var(values, block.level, std), residual, residual
         else:
-            inverse = factorise(self.noisy_cov(values, block)).inverse
+            inverse = factorise(self.noisy_cov(values, block, std)).inverse
             precision = jnp.diag(inverse)
             surprise = (inverse @ residual) / precision
             # What the process leaves: the residual minus the covariance applied to the weights of its prediction.
@@ -232,6 +245,7 @@ class Measurements(eqx.Module):
     ``level`` (n,) is how large what was measured was, on the scale of ``y``: noise may grow with it. ``limits`` (n,),
     None if there are none, is -1 where the value lies below ``y``, 1 where it lies above, else 0. ``previous`` (n,) is
     the measurement of the last time before, -1 if there is none; None unless what was measured is what came since.
+    ``numbers`` (n,) come with each measurement, by name.
     """
 
     y: Array
@@ -241,8 +255,13 @@ class Measurements(eqx.Module):
     lags: Lags | None
     limits: Array | None
     previous: Array | None
+    numbers: dict[str, Array]
     observable: int = eqx.field(static=True)
     experiment: int = eqx.field(static=True)
+
+    def beside(self, count: int) -> Values:
+        """Numbers that come with each measurement, (n,) or, with the start after the last one, (n + 1,)."""
+        return {name: jnp.pad(one, (0, count - one.size), mode="edge") for name, one in self.numbers.items()}
 
     def since_last(self, along: Array, start: Array) -> Array:
         """What is measured (n, ...), of a function that is ``along`` (n, ...) and was ``start`` (...) at first."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
@@ -14,6 +16,7 @@ from gpnode.data.scaling import Scaling
 from gpnode.model.dynamics import BoundDynamics
 from gpnode.model.priors.parameters import Values
 from gpnode.model.priors.population import IndividualBlock
+from gpnode.problem.conditions import Conditions
 from gpnode.problem.driving import Driving, Late
 from gpnode.problem.initial import InitialStates
 from gpnode.problem.resting import Resting, held_system
@@ -41,6 +44,29 @@ class Paths(eqx.Module):
     driving: eqx.AbstractVar[Driving | None]
     actions: eqx.AbstractVar[Array | None]
     resting: eqx.AbstractVar[Resting | None]
+    conditions: eqx.AbstractVar[Conditions | None]
+
+    @abstractmethod
+    def reading_parameters(self, values: Values) -> Values:
+        """Parameters by the names the user gave, of values as one experiment has them."""
+
+    @property
+    def individual_names(self) -> tuple[str, ...]:
+        """Full names of parameters that have a value for each experiment."""
+        computed = () if self.conditions is None else self.conditions.names
+        return (*(block.name for block in self.populations), *computed)
+
+    def completed(self, values: Values) -> Values:
+        """Values with those that each experiment's conditions make of them."""
+        return values if self.conditions is None else values | self._conditioned(values)[0]
+
+    def _conditioned(self, values: Values) -> tuple[Values, Values]:
+        """What conditions make of values (experiments,), during experiments and before, by full name."""
+        if self.conditions is None:
+            return {}, {}
+        given = () if self.driving is None else (name for name, _ in self.driving.inputs)
+        apart = dict.fromkeys((*self.individual_names, *given), jnp.zeros(()))
+        return self.conditions.values(self.reading_parameters(values | apart))
 
     def solve(self, values: Values) -> Solution:
         """Scaled paths (experiments, nodes, states), one status and step count per experiment."""
@@ -84,12 +110,12 @@ class Paths(eqx.Module):
     @property
     def parameter_axes(self) -> dict[str, int | None]:
         """Which parameters of the vector field have a value for each experiment."""
-        individual = {block.name for block in self.populations}
+        individual = set(self.individual_names)
         return {name: 0 if name in individual else None for name in self.dynamics.parameter_names}
 
     def values_in(self, values: Values, experiment: int) -> Values:
         """Values as one experiment has them."""
-        return values | {block.name: values[block.name][experiment] for block in self.populations}
+        return values | {name: values[name][experiment] for name in self.individual_names}
 
     def with_new_individual(self, values: Values, experiment: int, key: Array) -> Values:
         """Values with an individual drawn from each population in place of that of ``experiment``."""
@@ -99,12 +125,38 @@ class Paths(eqx.Module):
 
     def start_and_params(self, values: Values) -> tuple[Array, Values]:
         """Scaled initial states (experiments, states), and what the vector field needs: populations (experiments,)."""
-        x0 = self.initial.values(values) / self.scaling.state_scale
+        values = self.completed(values)
+        x0 = self.initial.values(values, lambda: self._numbers_before(values)) / self.scaling.state_scale
         params = {name: values[name] for name in self.dynamics.parameter_names}
         if self.resting is not None:
-            times = self.nodes[:, 0]
-            x0 = jax.vmap(self._rest, in_axes=(0, 0, self.parameter_axes, 0))(x0, times, params, self._before())
+            x0 = self._after_rest(x0, params | self._conditioned(values)[1])
         return x0, params
+
+    def _after_rest(self, x0: Array, params: Values) -> Array:
+        """Scaled initial states (experiments, states) where those that begin at rest have come to rest.
+
+        Experiments that come from the same place under the same conditions are solved once.
+        """
+        assert self.resting is not None
+        params = {name: params[name] for name in self.dynamics.parameter_names}
+        solved = np.asarray(self.resting.solved)
+        one_by_one = {name: p[solved] if self.parameter_axes[name] == 0 else p for name, p in params.items()}
+        before = self._before()
+        at = (x0[solved], self.nodes[solved, 0], one_by_one, None if before is None else before[solved])
+        rested = jax.vmap(self._rest, in_axes=(0, 0, self.parameter_axes, 0))(*at)
+        return x0.at[np.asarray(self.resting.begins)].set(rested[np.asarray(self.resting.source)])
+
+    def _numbers_before(self, values: Values) -> Values:
+        """What initial values may depend on (experiments,), by the names the user gave."""
+        count = self.nodes.shape[0]
+        individual = {name: values[name] for name in self.individual_names} | self._conditioned(values)[1]
+
+        def one(own: Values, time: Array, before: Array | None) -> Values:
+            given = {} if self.driving is None or before is None else self.driving.values(time, before)
+            return self.reading_parameters(values | own | given)
+
+        found = jax.vmap(one, in_axes=(0, 0, 0))(individual, self.nodes[:, 0], self._before())
+        return {name: jnp.broadcast_to(value, (count,)) for name, value in found.items() if value.ndim == 1}
 
     @property
     def free_states(self) -> tuple[int, ...]:
@@ -126,11 +178,13 @@ class Paths(eqx.Module):
 
         It starts from its own initial values, or from ``initial`` (states,) in user units where these are not NaN.
         """
+        values = self.completed(values)
         params = {name: self.values_in(values, experiment)[name] for name in self.dynamics.parameter_names}
-        x0 = self.initial.values(values)[experiment] / self.scaling.state_scale
-        if self.resting is not None:
+        x0 = self.initial.values(values, lambda: self._numbers_before(values))[experiment] / self.scaling.state_scale
+        if self.resting is not None and experiment in self.resting.begins:
             before = None if self.driving is None else self.driving.plans[experiment].before
-            x0 = self._rest(x0, ts[0], params, before)
+            own = {name: value[experiment] for name, value in self._conditioned(values)[1].items()}
+            x0 = self._rest(x0, ts[0], params | {name: own[name] for name in own if name in params}, before)
         x0 = x0 if initial is None else jnp.where(jnp.isnan(initial), x0, initial / self.scaling.state_scale)
         if self.driving is None:
             return self.solver.solve(self.dynamics.vector_field, params, x0, ts)
@@ -163,7 +217,7 @@ class Paths(eqx.Module):
 
     def flat_by_experiment(self, params: Values, count: int) -> Array:
         """Parameters of the vector field (experiments, numbers)."""
-        if not self.populations:
+        if not self.individual_names:
             flat, _ = ravel_pytree(params)
             return jnp.broadcast_to(flat, (count, flat.size))
         return jax.vmap(lambda one: ravel_pytree(one)[0], in_axes=(self.parameter_axes,))(params)

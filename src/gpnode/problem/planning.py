@@ -16,6 +16,7 @@ from gpnode.errors import DataError, ModelError
 from gpnode.model.dynamics.base import Named, SharedFunction, traced_digest
 from gpnode.model.functions import shapes_of
 from gpnode.model.model import Model
+from gpnode.problem.conditions import computed_names
 from gpnode.problem.driving import ORDER, Driving, Late, Plan
 
 
@@ -23,9 +24,11 @@ def driving_of(
     model: Model, data: Observations, scaling: Scaling, experiments: Mapping[str, Experiment]
 ) -> Driving | None:
     """What is done in the experiments of ``data``, as ``experiments`` tells; None if nothing is."""
-    given, delays, states = model.given(), model.dynamics.late(""), model.states
+    delays, states = model.dynamics.late(""), model.states
     done = {name: experiments.get(name, Experiment()) for name in data.experiments}
-    _check(given, delays, done, states, data.start)
+    _check(model.given(), delays, done, states, data.start)
+    computed = computed_names(model, done)
+    given = {full: name for full, name in model.given().items() if full not in computed}
     doses = [dose for one in done.values() for dose in one.doses]
     infused = tuple(i for i, s in enumerate(states) if any(d.state == s and d.duration for d in doses))
     dosed = tuple(i for i, s in enumerate(states) if any(d.state == s and not d.duration for d in doses))

@@ -26,11 +26,17 @@ class Resting(eqx.Module):
 
     ``record`` is the longest experiment in solver time; ``conserved`` (quantities, states) are sums of states that
     never change, with orthonormal rows: a steady state has those of its start.
+
+    Experiments ``begins`` begin at rest. Those of ``solved`` are solved, and ``source`` tells whose state each of
+    ``begins`` has.
     """
 
     record: Array
     conserved: Array
     solver: Solver
+    begins: tuple[int, ...] = eqx.field(static=True)
+    solved: tuple[int, ...] = eqx.field(static=True)
+    source: tuple[int, ...] = eqx.field(static=True)
 
     def state(self, vector_field: FreeField, params: Values, start: Array, time: Array) -> Array:
         """Where the system comes to rest that begins at ``start`` (states,); infinite if it does not."""

@@ -28,7 +28,7 @@ def residual_slopes(problem: Problem, xs: Array, jacobian: Array, inputs: Array)
         rows = block.rows if block.previous is None else jnp.append(block.rows, 0)  # the start comes last
         along, by_input = xs[block.experiment, rows], jacobian[block.experiment, rows]
         ts, columns = problem.nodes[block.experiment, rows], inputs[block.experiment]
-        given = problem.given_along(block.experiment, ts)
+        given = problem.given_along(block.experiment, ts) | block.beside(ts.size)
         predict = partial(_predicted, problem, observable.reading)
         differentiate = jax.vmap(jax.value_and_grad(predict, (1, 2)), (0, 0, None, 0))
         value, (by_state, direct) = differentiate(ts, along, columns, given)
@@ -48,8 +48,8 @@ def _predicted(problem: Problem, reading: Reading, t: Array, x: Array, columns: 
 def _parameters_in(problem: Problem, columns: Array, given: Values) -> Values:
     """What readings may use, of one experiment's :meth:`Problem.path_inputs` (columns,) and what it gives."""
     shapes = {p.name: jnp.zeros(p.shape) for block in problem.dynamics.blocks for p in block.parameters()}
-    shapes |= {block.name: jnp.zeros(()) for block in problem.populations}
+    shapes |= dict.fromkeys(problem.individual_names, jnp.zeros(()))
     flat, unravel = ravel_pytree({name: shapes[name] for name in problem.dynamics.parameter_names})
-    own = problem.reading_block.names
+    own = problem.own_names
     values = unravel(columns[: flat.size]) | dict(zip(own, columns[columns.size - len(own) :], strict=True))
     return problem.reading_parameters(values | given)

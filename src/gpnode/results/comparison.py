@@ -43,10 +43,12 @@ def pointwise_log_density(posterior: Posterior) -> np.ndarray:
 def _pointwise(problem: Problem, draws: Array) -> Array:
     def one(u: Array) -> Array:
         values = problem.constrain(u)
-        residuals, _ = problem.residuals(problem.solve(values), values)
+        paths = problem.solve(values)
+        residuals, _ = problem.residuals(paths, values)
         by_block = []
-        for block, residual in zip(problem.measured, residuals, strict=True):
-            by_block.append(problem.observables[block.observable].left_out(values, block, residual).log_densities)
+        for block, residual, std in zip(problem.measured, residuals, problem.noise_stds(values, paths), strict=True):
+            observable = problem.observables[block.observable]
+            by_block.append(observable.left_out(values, block, residual, std).log_densities)
         return jnp.concatenate(by_block)
 
     return jax.lax.map(one, draws)

@@ -89,6 +89,8 @@ def solve_draws(
             inside &= jnp.all(observable.transform.inside(seen))
             status = jnp.where((status == Status.OK) & ~inside, Status.OUTSIDE_DOMAIN, status)
             key, sub = jax.random.split(key)
+            beside = problem.beside_along(observable, ts, experiment)
+            xs = solved.xs[back][1 : 1 + ts.size]
             drawn, middle = _with_process(
                 observable,
                 block,
@@ -99,6 +101,7 @@ def solve_draws(
                 sub,
                 condition,
                 noise,
+                problem.noise_std_along(block, ts, xs, ode[:, place], values, beside),
             )
             full, expected = full.at[:, place].set(drawn), expected.at[:, place].set(middle)
         scale = problem.output_scale
@@ -118,6 +121,7 @@ def _with_process(
     key: Array,
     condition: bool,
     noise: bool,
+    std: Array | None,
 ) -> tuple[Array, Array]:
     """One draw of the measured variable given its data (path, conditioned process, optional noise), and its centre."""
     transform = observable.transform
@@ -131,7 +135,7 @@ def _with_process(
         mean = mean + shift
         drawn = mean + _draw_normal(process_key, cov, size)
     if noise:
-        drawn = observable.add_noise(values, drawn, noise_key)
+        drawn = observable.add_noise(values, drawn, noise_key, std)
     return transform.backward(drawn), transform.backward(mean)
 
 

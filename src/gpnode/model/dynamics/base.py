@@ -128,6 +128,10 @@ class BoundDynamics(eqx.Module):
         """Parameters that observables may use, by the names the user gave them."""
         return {}
 
+    def with_computed(self, names: frozenset[str]) -> BoundDynamics:
+        """The same, with those given parameters (full names) among the values it needs that are no known numbers."""
+        return self
+
     def constants(self) -> dict[str, Array]:
         """Marks (True) the entries of reported arrays that are fixed, not inferred."""
         return {}

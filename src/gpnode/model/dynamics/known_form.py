@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any
@@ -160,6 +161,11 @@ class BoundKnownForm(BoundDynamics):
         fixed = {name: jnp.asarray(value) for name, value in self.fixed.items()}
         names = (*self.parameter_names, *self.given)
         return {name.removeprefix(self.prefix): values[name] for name in names} | fixed
+
+    def with_computed(self, names: frozenset[str]) -> BoundKnownForm:
+        individual = (*self.individual, *(name for name in self.given if name in names))
+        given = tuple(name for name in self.given if name not in names)
+        return dataclasses.replace(self, individual=individual, given=given)
 
     def right_sides(self) -> dict[str, RightSide]:
         """The user's function as formulas; a bare symbol ``f_state`` where it cannot be written as one."""

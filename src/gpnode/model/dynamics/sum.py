@@ -82,6 +82,9 @@ class BoundSum(BoundDynamics):
     def numbers(self, values: Values) -> Values:
         return {name: value for part in self.parts for name, value in part.numbers(values).items()}
 
+    def with_computed(self, names: frozenset[str]) -> BoundSum:
+        return BoundSum(tuple(part.with_computed(names) for part in self.parts))
+
     def right_sides(self) -> dict[str, RightSide]:
         return add_right_sides(part.right_sides() for part in self.parts)
 

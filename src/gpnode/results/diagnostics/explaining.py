@@ -122,12 +122,13 @@ class _Parts(eqx.Module):
 def _compare(problem: Problem, draws: Array) -> Any:
     def one(u: Array) -> Any:
         values = problem.constrain(u)
-        residuals, _ = problem.residuals(problem.solve(values), values)
+        paths = problem.solve(values)
+        residuals, _ = problem.residuals(paths, values)
         found = []
-        for block, residual in zip(problem.measured, residuals, strict=True):
+        for block, residual, std in zip(problem.measured, residuals, problem.noise_stds(values, paths), strict=True):
             observable = problem.observables[block.observable]
-            noise_var = observable.noise_var(values, block.level)
-            places, log_densities, left = observable.left_out(values, block, residual)
+            noise_var = observable.noise_var(values, block.level, std)
+            places, log_densities, left = observable.left_out(values, block, residual, std)
             centred = block.y - jnp.mean(block.y)
             residual = block.broken(residual)
             sums = jnp.stack([centred @ centred, residual @ residual, left @ left])

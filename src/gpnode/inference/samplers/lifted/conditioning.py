@@ -19,7 +19,11 @@ from gpnode.problem.slopes import residual_slopes
 def whiteners_of(problem: Problem, u: Array) -> list[Array]:
     """For each block of data, what turns its residuals into independent ones of unit variance."""
     values = problem.constrain(u)
-    return [problem.observables[b.observable].whitener(values, b) for b in problem.measured]
+    stds = problem.noise_stds(values)
+    return [
+        problem.observables[b.observable].whitener(values, b, std)
+        for b, std in zip(problem.measured, stds, strict=True)
+    ]
 
 
 class PathSurface:
