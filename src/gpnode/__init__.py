@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # the same names as below, for tools that read code without r
     )
     from .fitting.many import FitOutcome, FitTask, fit_many
     from .fitting.single import fit, open_checkpoint
+    from .formats.petab.reading import PetabProblem, read_petab
     from .formats.runs import load_run
     from .inference.samplers.laplace import Laplace
     from .inference.samplers.lifted.sampler import Lifted
@@ -105,6 +106,7 @@ _PUBLIC = {
     ),
     "fitting.many": ("FitOutcome", "FitTask", "fit_many"),
     "fitting.single": ("fit", "open_checkpoint"),
+    "formats.petab.reading": ("PetabProblem", "read_petab"),
     "formats.runs": ("load_run",),
     "inference.samplers.laplace": ("Laplace",),
     "inference.samplers.lifted.sampler": ("Lifted",),
@@ -172,8 +174,8 @@ __all__ = [
     "FitTask",
     "FixedGrid",
     "Forecast",
-    "Gamma",
     "FormulaNoise",
+    "Gamma",
     "Given",
     "GpnodeError",
     "HalfNormal",
@@ -196,6 +198,7 @@ __all__ = [
     "Normal",
     "Observable",
     "Observations",
+    "PetabProblem",
     "PoissonNoise",
     "Population",
     "Posterior",
@@ -231,6 +234,7 @@ __all__ = [
     "polynomial",
     "priors",
     "read_experiments",
+    "read_petab",
     "simulate",
     "term",
 ]

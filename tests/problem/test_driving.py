@@ -239,3 +239,14 @@ def test_observables_see_what_is_given():
 def test_mistakes_are_named(done, words):
     with pytest.raises(gn.GpnodeError, match=words):
         gn.bind(model(), observed("condition").with_experiments(done))
+
+
+@pytest.mark.parametrize("unit", [1.5, 0.7, 3.3, 49.0])
+def test_nothing_is_left_out_whatever_the_unit_of_time(unit):
+    form = gn.KnownForm(["x"], lambda t, x, p: {"x": -p.k * x.x}, {"k": gn.LogNormal(0.0, 1.0)})
+    times = np.array([0.0, 5.0, 10.0, 11.0, 15.0])
+    data = gn.Observations({"x": (times, [3.0, 2.0, 1.0, 4.0, 2.0])})
+    for time in (5.0, 10.0, 11.0):
+        done = data.with_experiments(gn.Experiment(doses=[gn.Dose("x", 1.0, time=time)]))
+        problem = gn.bind(gn.Model(form, initial={"x": 3.0}, time_unit=unit), done)
+        assert np.count_nonzero(problem.actions) == 1

@@ -37,8 +37,8 @@ class Observations:
     ----------
     measurements
         ``{variable: (times, values)}``. Missing values may be left out or given as NaN; a value below or above a limit
-        is a text such as ``"<0.5"``. Numbers that come with each measurement, such as error bars, follow by name:
-        ``(times, values, {"sd": [...]})``; observables and :class:`FormulaNoise` can use them.
+        is a text such as ``"<0.5"``. Numbers that come with each measurement, for :class:`FormulaNoise` and
+        observables, follow by name: ``(times, values, {"sd": [...]})``.
         For several experiments use :meth:`from_long`, :meth:`from_wide` or :meth:`from_experiments`.
     start
         Time of the initial state; by default the earliest measurement of each experiment.
@@ -85,11 +85,7 @@ class Observations:
         sort: bool = False,
         scant: bool = False,
     ) -> Observations:
-        """From ``{experiment: {variable: (times, values)}}``.
-
-        ``scant`` accepts variables that say nothing of motion by themselves, with one value, one time, or the same
-        value throughout: where equations are known, they say something together with others.
-        """
+        """From ``{experiment: {variable: (times, values)}}``; ``scant`` accepts what says nothing of motion."""
         self = cls.__new__(cls)
         self._assemble(experiments, start, time_unit, sort, scant)
         return self

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 
@@ -29,8 +30,14 @@ class Scaling(eqx.Module):
         """The user's time of a time inside the solver."""
         return self.time_origin + self.time_unit * scaled_time
 
-    def solver_time(self, user_time: Array) -> Array:
-        """Time inside the solver of a user's time."""
+    def solver_time(self, user_time: Array | np.ndarray) -> Array:
+        """Time inside the solver of a user's time.
+
+        Of arrays of NumPy to the last bit the same for equal times, in whatever array they are: XLA may multiply by the
+        inverse instead of dividing.
+        """
+        if isinstance(user_time, np.ndarray):
+            return jnp.asarray((user_time - np.asarray(self.time_origin)) / np.asarray(self.time_unit))
         return (jnp.asarray(user_time) - self.time_origin) / self.time_unit
 
     def user_time_of_process(self, gp_time: Array) -> Array:

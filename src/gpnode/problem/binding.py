@@ -285,4 +285,4 @@ def _solver_times(data: Observations, scaling: Scaling) -> np.ndarray:
         times.append(np.sort(np.concatenate([np.union1d(measured, before_end[0]), before_end[1]])))
     longest = max(t.size for t in times)
     padded = np.stack([np.pad(t, (0, longest - t.size), mode="edge") for t in times])
-    return np.asarray(scaling.solver_time(jnp.asarray(padded)))
+    return np.asarray(scaling.solver_time(padded))

@@ -130,13 +130,11 @@ def _intervals(problem: Problem) -> list[tuple[np.ndarray, np.ndarray]]:
 def _measured_rows(problem: Problem) -> list[np.ndarray]:
     """Positions of each block's data among ``measured_times``."""
     nodes, measured = np.asarray(problem.nodes), np.asarray(problem.measured_times)
-    return [
-        _same_rows(nodes[block.experiment], measured[block.experiment], block.rows) for block in problem.measured
-    ]
+    return [_same_rows(nodes[block.experiment], measured[block.experiment], block.rows) for block in problem.measured]
 
 
 def _same_rows(times: np.ndarray, others: np.ndarray, rows: Array) -> np.ndarray:
-    """Where ``rows`` of ``times`` are among ``others``; a time that is there twice, before and after a jump, in both."""
+    """Where ``rows`` of ``times`` are among ``others``; the time of a jump is there twice in both."""
     chosen = np.asarray(rows)
     after = chosen - np.searchsorted(times, times[chosen])
     first = np.abs(others[None, :] - times[chosen][:, None]).argmin(axis=1)

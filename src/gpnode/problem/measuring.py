@@ -104,7 +104,7 @@ def bind_series(
     experiment = data.experiments.index(series.experiment)
     index = data.variables.index(series.variable)
     observable = observables[index]
-    times = np.asarray(scaling.solver_time(jnp.asarray(series.times)))
+    times = np.asarray(scaling.solver_time(series.times))
     scale = scaling.state_scale[observable.state] if observable.reading is None else observable.reading.scale
     scaled = jnp.asarray(series.values) / scale
     gp_times = scaling.gp_time(jnp.asarray(series.times))

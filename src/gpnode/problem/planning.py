@@ -82,7 +82,7 @@ def _late(driving: Driving, names: Mapping[str, str], done: list[Experiment]) ->
             times[r, m] = time
             jumps[r, m, dosed + driving.dosed.index(driving.states.index(dose.state))] = dose.amount
             jumps[r, m, driving.first_delay + 2 * which[r, m]] = 1.0
-    return Late(driving.scaling.solver_time(jnp.asarray(times)), jnp.asarray(jumps), jnp.asarray(which))
+    return Late(driving.scaling.solver_time(times), jnp.asarray(jumps), jnp.asarray(which))
 
 
 def event_functions(model: Model, done: Mapping[str, Experiment]) -> tuple[SharedFunction, ...]:
@@ -145,9 +145,9 @@ def _plan(
         jumps[np.searchsorted(jump_times, event.time), at + flags[id(event)]] = 1.0
     scaling = driving.scaling
     return Plan(
-        scaling.solver_time(jnp.asarray(starts)),
+        scaling.solver_time(starts),
         jnp.asarray(pieces),
-        scaling.solver_time(jnp.asarray(jump_times)),
+        scaling.solver_time(jump_times),
         jnp.asarray(jumps),
         jnp.asarray(before),
     )
@@ -181,7 +181,8 @@ def _event_function(event: Event | Trigger, states: tuple[str, ...], numbers: tu
     for state, shape in shapes.items():
         if shape.shape != ():
             raise ModelError(f"{what} must make one number of {state!r}; its shape is {shape.shape}.")
-    return SharedFunction(change, traced_digest(lambda t, x, p: change(t["t"], x, p), ("t",), states, numbers))
+    digest = traced_digest(lambda t, x, p: change(t["t"], x, p), ("t",), states, numbers)
+    return SharedFunction(change, f"{digest} {sorted(event.changes)}")  # which the traced function does not tell
 
 
 def _check(

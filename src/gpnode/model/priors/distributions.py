@@ -94,6 +94,11 @@ def unconstraining_transform(prior: dist.Distribution) -> transforms.Transform:
             transforms.PowerTransform(1.0 / prior.concentration),
         ]
         return transforms.ComposeTransform(parts)
+    if isinstance(prior, dist.LogUniform):
+        # On a logarithmic scale: eight decades would lie in a corner of a linear one.
+        low, high = jnp.log(prior.low), jnp.log(prior.high)
+        between = transforms.AffineTransform(low, high - low, domain=constraints.unit_interval)
+        return transforms.ComposeTransform([transforms.SigmoidTransform(), between, transforms.ExpTransform()])
     return biject_to(support)
 
 

@@ -78,22 +78,22 @@ class Field:
     hoisted: tuple[Any, ...]
 
 
-def compiled(vector_field: VectorField, params: Any, states: int) -> Field:
+def compiled(vector_field: VectorField, params: Any, states: int, second: bool = True) -> Field:
     """``vector_field`` in native code; :class:`Unsupported` if it cannot be written as scalar code.
 
-    ``params`` tells structure and shapes.
+    ``params`` tells structure and shapes. Without ``second``, second derivatives are not written down.
     """
     if isinstance(vector_field, Driven):
-        return _compiled(vector_field.field, params, states, vector_field.actions.shape[-1])
-    return _compiled(lambda t, x, p, _: vector_field(t, x, p), params, states, 0)
+        return _compiled(vector_field.field, params, states, vector_field.actions.shape[-1], second)
+    return _compiled(lambda t, x, p, _: vector_field(t, x, p), params, states, 0, second)
 
 
-def compiled_jump(system: Driven, params: Any, states: int) -> Field:
+def compiled_jump(system: Driven, params: Any, states: int, second: bool = True) -> Field:
     """The jump of a system that is acted on, as a field whose slopes are the new state."""
-    return _compiled(system.jump, params, states, system.actions.shape[-1])
+    return _compiled(system.jump, params, states, system.actions.shape[-1], second)
 
 
-def _compiled(field: DrivenField, params: Any, states: int, actions: int) -> Field:
+def _compiled(field: DrivenField, params: Any, states: int, actions: int, second: bool) -> Field:
     with jax.ensure_compile_time_eval():  # we may be inside the tracing of a caller
         traced = _trace(field, params, states, actions)
         closed = traced.first
@@ -101,10 +101,11 @@ def _compiled(field: DrivenField, params: Any, states: int, actions: int) -> Fie
         key = (
             str(closed.jaxpr),
             tuple(None if isinstance(c, jax.core.Tracer) else np.asarray(c).tobytes() for c in closed.consts),
+            second,
         )
         with _lock:
             if key not in _named:
-                _named[key] = _compile(*module_source(traced))
+                _named[key] = _compile(*module_source(traced, second))
     return Field(_named[key], hoisted)
 
 
@@ -161,7 +162,7 @@ def _trace(vector_field: DrivenField, params: Any, states: int, actions: int) ->
     )
 
 
-def module_source(traced: Traced) -> tuple[str, tuple[int, ...]]:
+def module_source(traced: Traced, second: bool = True) -> tuple[str, tuple[int, ...]]:
     """Text of the module for one traced vector field, and the sizes that integrators must know."""
     states, num_params = traced.states, traced.num_params
     tape = Tape()
@@ -184,7 +185,7 @@ def module_source(traced: Traced) -> tuple[str, tuple[int, ...]]:
         _function("entry_weights(number, adjoint, sensitivity, unused, out)", _entry_weights(of_state, of_parameter)),
         _function(
             "weighted_second_derivatives(t, x, p, weights, out)",
-            _weighted_second_derivatives(traced, writer, by_parameter, of_state, of_parameter),
+            _weighted_second_derivatives(traced, writer, by_parameter, of_state, of_parameter) if second else [],
         ),
     ]
     sizes = (states, num_params, writer.inputs, len(of_state), len(of_parameter), traced.actions)

@@ -80,13 +80,14 @@ class _Compiled(Solver):
         ``companion`` (times, states) is the cotangent of a gradient, or the guess to correct.
         """
         flat, _ = ravel_pytree(params)
-        field = compiled(vector_field, params, x0.size)
+        second = isinstance(self, HasSecondDerivatives)
+        field = compiled(vector_field, params, x0.size, second)
         self._integrator.register_once()
         first, *others = self._tolerances
         columns = flat.size + len(free)
         jacobian = (ts.size, x0.size, columns)
         extra = {_SOLUTION: (0,), _SENSITIVITIES: jacobian, _CORRECTION: jacobian, _GRADIENT: (columns,)}[what]
-        acting, jump, jump_inputs = _actions(vector_field, params, flat, x0.size, ts)
+        acting, jump, jump_inputs = _actions(vector_field, params, flat, x0.size, ts, second)
         if companion is None:
             companion = jnp.zeros((0, x0.size))
         xs, report, extra_values = jax.ffi.ffi_call(
@@ -111,11 +112,13 @@ def _inputs(field: Field, flat: Array, actions: int) -> Array:
     return jnp.concatenate([flat, jnp.zeros(actions), *(jnp.ravel(h).astype(float) for h in field.hoisted)])
 
 
-def _actions(vector_field: VectorField, params: Any, flat: Array, states: int, ts: Array) -> tuple[Array, int, Array]:
+def _actions(
+    vector_field: VectorField, params: Any, flat: Array, states: int, ts: Array, second: bool = True
+) -> tuple[Array, int, Array]:
     """What acts in each interval, the name of the jump (zero if nothing acts), and its inputs."""
     if not isinstance(vector_field, Driven) or not vector_field.actions.shape[-1]:
         return jnp.zeros((ts.size - 1, 0)), 0, jnp.zeros(0)
-    jump = compiled_jump(vector_field, params, states)
+    jump = compiled_jump(vector_field, params, states, second)
     return vector_field.actions, jump.name, _inputs(jump, flat, vector_field.actions.shape[-1])
 
 
