@@ -15,7 +15,7 @@ COVERAGE := $(if $(filter 3.11,$(SERIES)),,--cov=gpnode --cov-report=term:skip-c
 # Types are checked against the stubs of one set of libraries: those of newer ones differ from release to release.
 TYPES := $(if $(filter 3.11,$(SERIES)),$(BIN)/mypy)
 
-.PHONY: demo test fast-tests test-bits test-slow lint bench bench-discovery docs docs-results clean
+.PHONY: demo test fast-tests test-bits test-slow lint bench bench-discovery bench-sbml docs docs-results clean
 
 # The main job: predator and prey from cold, equations, verdicts, pictures.
 demo: $(READY)
@@ -46,6 +46,10 @@ bench: $(READY)
 # Equations of many textbook systems, beside PySINDy's: make bench-discovery SYSTEMS=systems.json [OPTIONS="--ids 27"].
 bench-discovery: $(READY)
 	$(BIN)/python benchmarks/discovery.py $(SYSTEMS) -o discovery-output $(OPTIONS)
+
+# The semantic test suite of SBML, and the table of it in docs/results-sbml.md: make bench-sbml CASES=dir.
+bench-sbml: $(READY)
+	$(BIN)/python benchmarks/sbml_suite.py $(CASES) -o docs/results-sbml.md
 
 # The site, into site/; every example on its pages is run.
 docs: $(DOCS_READY)

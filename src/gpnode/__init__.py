@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # the same names as below, for tools that read code without r
     from .fitting.single import fit, open_checkpoint
     from .formats.petab.reading import PetabProblem, read_petab
     from .formats.runs import load_run
+    from .formats.sbml.file import read_sbml
     from .inference.samplers.laplace import Laplace
     from .inference.samplers.lifted.sampler import Lifted
     from .inference.samplers.nuts import NUTS
@@ -108,6 +109,7 @@ _PUBLIC = {
     "fitting.single": ("fit", "open_checkpoint"),
     "formats.petab.reading": ("PetabProblem", "read_petab"),
     "formats.runs": ("load_run",),
+    "formats.sbml.file": ("read_sbml",),
     "inference.samplers.laplace": ("Laplace",),
     "inference.samplers.lifted.sampler": ("Lifted",),
     "inference.samplers.nuts": ("NUTS",),
@@ -235,6 +237,7 @@ __all__ = [
     "priors",
     "read_experiments",
     "read_petab",
+    "read_sbml",
     "simulate",
     "term",
 ]

@@ -21,7 +21,9 @@ def solve_rules(rules: Sequence[Tree], unknowns: Collection[str], assigned: Mapp
         choices = [(sorted(names_in(rule) & set(unknowns) - set(solved)), rule) for rule in waiting]
         found = None
         for names, rule in sorted(choices, key=lambda choice: len(choice[0])):
-            found = next(((name, rule, parts) for name in names if (parts := _linear(rule, name)) is not None), None)
+            found = next(
+                ((name, rule, parts) for name in names if (parts := linear_parts(rule, name)) is not None), None
+            )
             if found:
                 break
         if found is None:
@@ -29,7 +31,9 @@ def solve_rules(rules: Sequence[Tree], unknowns: Collection[str], assigned: Mapp
                 "an algebraic rule cannot be solved: nothing that it could determine enters it linearly. Write it as "
                 "an assignment rule."
             )
-        name, rule, (rest, factor) = found
+        name, rule, parts = found
+        assert parts is not None
+        rest, factor = parts
         solution = _divided(_negated(rest), factor)
         solved = {known: replace_names(tree, {name: solution}) for known, tree in solved.items()} | {name: solution}
         waiting = [replace_names(other, {name: solution}) for other in waiting if other is not rule]
@@ -58,7 +62,7 @@ def _depends(name: str, assigned: Mapping[str, Tree], unknowns: Collection[str],
     return False
 
 
-def _linear(tree: Tree, name: str) -> tuple[Tree, Tree] | None:
+def linear_parts(tree: Tree, name: str) -> tuple[Tree, Tree] | None:
     """``(a, b)`` where ``tree`` is ``a + b*name``; None if it is not of that form, or if b is zero."""
     parts = _parts(tree, name)
     return None if parts is None or parts[1] == _ZERO else parts
