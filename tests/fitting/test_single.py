@@ -7,10 +7,10 @@ import pytest
 
 import gpnode as gn
 from gpnode.inference.running.checkpoint import Checkpoint
-from gpnode.inference.running.sessions import _inactive, _rows_so_far
+from gpnode.inference.running.sessions import _replay, _rows_so_far
 from gpnode.inference.running.traces import MemoryTrace
 from gpnode.inference.samplers.nuts import NUTS
-from gpnode.inference.stopping.schedule import Stopping
+from gpnode.inference.stopping.schedule import Goal, Stopping
 from support.draws import as_chains
 from support.small_problems import coarse, decay_data, decay_model, on_the_edge
 
@@ -42,38 +42,44 @@ def as_they_are(draws):
 def memory(count, level=0.0):
     """A trace of independent draws around ``level``."""
     trace = MemoryTrace()
+    if not count:
+        return trace
     trace.append(as_chains(np.random.default_rng(count).normal(level, size=(1, count, 2)), np.zeros((1, count)))[0])
     return trace
 
 
 @pytest.mark.parametrize(
-    ("counts", "inactive", "stops"),
+    ("counts", "inactive", "kept"),
     [
-        ((700, 900), (), (700, 700)),  # on their way to a goal
-        ((2000, 2100, 2400), (0,), (2000, 2100, 2100)),
-        ((5000, 5000), (), (4000, 4000)),  # more than is asked for
+        ((700, 900), (), (350, 350)),  # on their way to a goal
+        ((2000, 2100, 2400), (0,), (1000, 1050, 1050)),
+        ((5000, 5000), (), (2000, 2000)),  # more than is asked for
+        ((5000, 5000, 300), (2,), (2000, 2000)),  # too few to be of use
+        ((300, 0), (), ()),
     ],
 )
-def test_rows_so_far_are_equally_many_but_for_inactive_chains(counts, inactive, stops):
-    rows = _rows_so_far([memory(count) for count in counts], frozenset(inactive), 4000)
-    assert tuple(map(len, rows)) == stops
+def test_rows_so_far_are_equally_many_but_for_inactive_chains(counts, inactive, kept):
+    ends = gn.Lifted(stopping=Stopping(first_goal=125))
+    rows = _rows_so_far([memory(count) for count in counts], frozenset(inactive), Goal(4000), ends)
+    assert tuple(map(len, rows)) == kept
 
 
-def test_who_is_inactive_is_told_from_what_there_was_at_the_last_goal():
+def test_how_far_a_run_has_come_is_told_from_its_draws():
     ends = gn.Lifted(stopping=Stopping(first_goal=125))
     unsettled = memory(2300)
     unsettled.read()["draw"][:, 0] += np.linspace(9.0, 15.0, 2300)
-    assert _inactive([memory(2000), memory(2000, 0.0), unsettled], ends, as_they_are) == {0, 1}
-    assert (
-        _inactive([memory(2000), memory(2200, 0.0), memory(2300)], ends, as_they_are) == frozenset()
-    )  # the first is slow
-    assert _inactive([memory(150), memory(100)], ends, as_they_are) == frozenset()
+    stops, agreement = _replay([memory(2000), memory(2000, 0.0), unsettled], ends, as_they_are)
+    assert stops == [Goal(2000), Goal(2000), Goal(4000)]
+    assert not agreement.reached
+    stops, agreement = _replay([memory(2000), memory(2200, 0.0), memory(2300)], ends, as_they_are)
+    assert (stops, agreement.reached) == ([Goal(500)] * 3, True)
+    assert _replay([memory(150), memory(100)], ends, as_they_are)[0] == [Goal(125)] * 2
 
 
 def test_a_run_goes_on_until_its_chains_agree(tmp_path):
     """100 draws of two chains cannot have 400 independent ones; where it ends does not depend on interruptions."""
     settings = gn.Lifted(warmup=40, chains=2, stopping=Stopping(first_goal=100))
-    assert settings.stopping.goals(None) == (100, 200, 400, 800, 1600, 3200, 6400)
+    assert [goal.steps for goal in settings.stopping.goals(None)] == [100, 200, 400, 800, 1600, 3200, 6400]
     whole = gn.fit(decay_model(), decay_data(), method=settings, progress=False)
     assert whole.unconstrained.shape[1] in (200, 400, 800, 1600)
     assert not whole.record.interrupted

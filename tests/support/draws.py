@@ -16,8 +16,8 @@ def shifted(shift, draws=2000, size=3):
 
 
 def as_chains(draws, log_density):
-    """Rows (draws,) of each chain, numbered by ``number``."""
-    fields = [("draw", float, draws.shape[2:]), ("log_density", float), ("number", int)]
+    """Rows (draws,) of each chain, numbered by ``number``; none of a warm-up."""
+    fields = [("draw", float, draws.shape[2:]), ("log_density", float), ("number", int), ("warming", bool)]
     rows = np.zeros(draws.shape[:2], dtype=fields)
     rows["draw"], rows["log_density"], rows["number"] = draws, log_density, np.arange(draws.shape[1])
     return list(rows)

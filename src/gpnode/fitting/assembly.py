@@ -13,7 +13,7 @@ from gpnode._versions import installed_versions
 from gpnode.data.observations import Observations
 from gpnode.inference.sampled import Sampled, pick_evenly
 from gpnode.inference.samplers.base import Method
-from gpnode.inference.starting.accuracy import ACCURACY_DRAWS, solver_errors
+from gpnode.inference.starting.accuracy import ACCURACY_DRAWS, largest_shift, solver_errors
 from gpnode.inference.starting.start import Start
 from gpnode.inference.stopping.modes import find_modes
 from gpnode.inference.stopping.weighing import weigh
@@ -66,11 +66,7 @@ def _accuracy(problem: Problem, unconstrained: np.ndarray) -> Accuracy | None:
         return None
     chosen = pick_evenly(unconstrained, ACCURACY_DRAWS)
     difference = solver_errors(problem, chosen)
-    # Draws with these weights would be draws of the exact posterior. By the Cauchy-Schwarz inequality, means of the two
-    # differ by at most this many standard deviations, whatever they are means of.
-    weights = np.exp(difference - difference.max())
-    shift = float(weights.std() / weights.mean())
-    return Accuracy(float(np.abs(difference).max()), shift, len(chosen))
+    return Accuracy(float(np.abs(difference).max()), largest_shift(difference), len(chosen))
 
 
 def _bridged(problem: Problem, sampled: Sampled) -> dict[str, list[float | None]] | None:

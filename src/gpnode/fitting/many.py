@@ -18,6 +18,7 @@ from gpnode.inference.running.interrupts import noted
 from gpnode.inference.running.progress import Display
 from gpnode.inference.running.transport import Sendable
 from gpnode.inference.samplers.base import Method, Sampler
+from gpnode.inference.stopping.schedule import Goal
 from gpnode.model.model import Model
 from gpnode.results.posterior import Posterior
 
@@ -149,7 +150,7 @@ class _Quiet(Display):
     def say(self, what: str) -> None:
         self._halt.check()
 
-    def chains(self, chains: list[Chain], sampler: Sampler, draws: int, inactive: frozenset[int] = frozenset()) -> None:
+    def chains(self, chains: list[Chain], sampler: Sampler, goal: Goal, inactive: frozenset[int] = frozenset()) -> None:
         self._halt.check()
 
 

@@ -15,6 +15,7 @@ from gpnode.inference.running.chains import chunk, run_chains, start_chains
 from gpnode.inference.samplers.base import Chunking
 from gpnode.inference.samplers.nuts import NUTS
 from gpnode.inference.starting.start import disperse
+from gpnode.inference.stopping.schedule import Goal
 from gpnode.inference.whitening import Whitening
 from gpnode.solvers import Status
 
@@ -27,7 +28,7 @@ def chains_of(start, settings=SETTINGS):
 
 
 def left(chain):
-    return chain.steps_to(SETTINGS.draws, SETTINGS.warmup)
+    return chain.steps_to(Goal(SETTINGS.draws, SETTINGS.draws), SETTINGS.warmup)
 
 
 class Inline(Executor):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpnode.inference.stopping.agreement import find_agreement
-from gpnode.inference.stopping.schedule import Stopping, thin_to_equal_length
+from gpnode.inference.stopping.schedule import Goal, Stopping, thin_to_equal_length, without_beginners
 from support.draws import as_chains, shifted
 
 SHORT, LONG = Stopping(first_goal=2000), Stopping(first_goal=125)  # 2000 draws are the first goal, or four doublings
@@ -22,8 +22,8 @@ def kept_from(shift, stopping, lower=0.0):
 
 
 def test_goals_double_and_a_given_number_is_the_only_one():
-    assert Stopping(first_goal=100, doublings=3).goals(None) == (100, 200, 400, 800)
-    assert Stopping().goals(70) == (70,)
+    assert Stopping(first_goal=100, doublings=3).goals(None) == (Goal(100), Goal(200), Goal(400), Goal(800, 100))
+    assert Stopping().goals(70) == (Goal(70, 70),)
 
 
 def test_at_the_first_goal_all_draws_are_judged_later_the_second_half():
@@ -32,14 +32,46 @@ def test_at_the_first_goal_all_draws_are_judged_later_the_second_half():
 
 
 def test_no_two_looks_judge_the_same_draws():
-    looks = [LONG.late([_numbered(goal)])[0]["number"].tolist() for goal in LONG.goals(None)]
+    looks = [LONG.late([_numbered(goal.steps)])[0]["number"].tolist() for goal in LONG.goals(None)]
     assert all(set(a).isdisjoint(b) for i, a in enumerate(looks) for b in looks[:i])
 
 
 def _numbered(count):
-    rows = np.zeros(count, dtype=[("number", int)])
+    rows = np.zeros(count, dtype=[("number", int), ("warming", bool)])
     rows["number"] = np.arange(count)
     return rows
+
+
+def test_of_a_chain_that_warmed_up_again_what_came_after_is_kept():
+    """In the first half it does not matter; while it goes on, chains do not agree."""
+    rows = as_chains(shifted(np.zeros((4, 2000))), np.zeros((4, 2000)))
+    for begun, ended, kept in ((200, 600, 1000), (900, 1300, 1300)):
+        rows[0]["warming"] = False
+        rows[0]["warming"][begun:ended] = True
+        agreement = find_agreement(rows, LONG)
+        assert agreement.reached
+        assert [int(chain["number"][0]) for chain in agreement.rows] == [kept, 1000, 1000, 1000]
+    rows[0]["warming"][1300:] = True
+    assert not find_agreement(rows, LONG).reached
+
+
+def test_a_goal_counts_steps_and_settled_ones():
+    """From when the first warm-up ended; ``left`` is what a chain needs if it does not warm up again."""
+    made = _numbered(50)
+    made["warming"][10:20] = True
+    for goal, reached in ((Goal(5), 5), (Goal(30), 30), (Goal(5, 15), 35), (Goal(8, 8), 8)):
+        assert goal.is_reached(made)
+        assert len(goal.rows(made)) == reached
+    assert not Goal(5, 31).is_reached(made)
+    assert len(Goal(5, 31).rows(made)) == 50
+    assert Goal(30).left(0, 0, warmup=7) == 37
+    assert Goal(30, 20).left(25, 4, warmup=0) == 16
+    assert Goal(30, 20).left(25, 0, warmup=7) == 27
+    assert Goal(30).left(40, 0, warmup=7) == 0
+
+
+def test_chains_that_had_just_begun_anew_are_left_out_of_a_run_that_is_cut_short():
+    assert list(map(len, without_beginners([_numbered(n) for n in (100, 24, 25, 0)]))) == [100, 25]
 
 
 def test_draws_before_chains_forgot_their_start_are_left_out():

@@ -21,6 +21,7 @@ from gpnode.inference.running.executors import ExecutorChoice, Task, Workers, wo
 from gpnode.inference.running.traces import MemoryTrace, Trace, as_rows
 from gpnode.inference.running.transport import Sendable
 from gpnode.inference.samplers.base import Chunking, Sampler
+from gpnode.inference.stopping.schedule import Goal
 from gpnode.inference.whitening import Whitening
 from gpnode.problem.density import Problem
 from gpnode.problem.evaluation import compiled_for_sampling
@@ -29,10 +30,10 @@ from gpnode.solvers import Status
 
 @dataclass
 class Chain:
-    """One chain: where it is, and what it has left behind since the warm-up ended.
+    """One chain: where it is, and what it has left behind since its first warm-up ended.
 
-    ``warm`` counts steps of the warm-up since it last began, ``warmup_failures`` (statuses,) those of all warm-ups by
-    the status of their solves.
+    ``settled`` counts rows since its last warm-up ended, ``warm`` steps of a warm-up since that began.
+    ``warmup_failures`` (statuses,) are those of all warm-ups by the status of their solves.
     """
 
     index: int
@@ -43,11 +44,12 @@ class Chain:
     divergences: int = 0
     done: int = 0
     warm: int = 0
+    settled: int = 0
     seconds: float = 0.0
 
-    def steps_to(self, draws: int, warmup: int) -> int:
-        """Steps until there are so many draws, if its warm-up does not begin again."""
-        return draws - self.trace.count if self.trace.count else max(1, warmup - self.warm) + draws
+    def steps_to(self, goal: Goal, warmup: int) -> int:
+        """Steps to a goal, if the chain does not warm up again."""
+        return goal.left(self.trace.count, self.settled, 0 if self.settled else max(1, warmup - self.warm))
 
     def next_count(self, left: int, chunking: Chunking) -> int:
         """Length of the next chunk if there are ``left`` steps to make."""
@@ -58,19 +60,20 @@ class Chain:
         return min(count, left)
 
     def absorb(self, state: Any, rows: np.ndarray, seconds: float) -> None:
-        """Take in a finished chunk. Where the warm-up goes on, or begins again, nothing before its end is kept."""
-        warming = np.flatnonzero(rows["warming"])
-        warm = int(warming[-1]) + 1 if warming.size else 0
-        if warming.size:
-            if self.trace.count:
-                self.warmup_failures += _count(self.trace.read()["failure"])
-                self.trace.clear()
-                self.warm = self.divergences = 0
-            self.warm += warming.size
-            self.warmup_failures += _count(rows["failure"][:warm])
-        if warm < len(rows):
-            self.trace.append(rows[warm:])
-        self.divergences += int(rows["diverging"][warm:].sum())
+        """Take in a finished chunk. What comes before the first warm-up has ended leaves no trace."""
+        warming = np.asarray(rows["warming"])
+        self.warmup_failures += _count(rows["failure"][warming])
+        ended = int(np.argmin(warming)) if not self.trace.count and warming.any() else 0
+        leaves_none = not self.trace.count and warming.all()
+        if not leaves_none:
+            self.trace.append(rows[ended:])
+        if warming.any():
+            settled = len(rows) - 1 - int(np.flatnonzero(warming)[-1])
+            self.warm = int(warming.sum()) + (0 if self.settled else self.warm)
+            self.settled, self.divergences = settled, 0
+        else:
+            self.settled += len(rows)
+        self.divergences += int(rows["diverging"][len(rows) - min(self.settled, len(rows)) :].sum())
         self.state, self.done, self.seconds = state, self.done + len(rows), self.seconds + seconds
 
 

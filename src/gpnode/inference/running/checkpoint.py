@@ -40,7 +40,7 @@ from gpnode.model.model import Model
 from gpnode.problem.binding import bind
 from gpnode.problem.grid import on_nodes
 
-FORMAT = 3
+FORMAT = 4
 _SCALES = ("state_scale", "time_origin", "time_unit", "record_length")  # fields of a scaling
 _LARGEST_JSON = 1_000_000
 _NUMBERS = "fiub"  # kinds of NumPy types a row may have
@@ -181,7 +181,7 @@ class Checkpoint:
             chain.warmup_failures = arrays["warmup_failures"].copy()
             chain.divergences = int(arrays["divergences"])
             chain.done, chain.seconds = int(arrays["done"]), float(arrays["seconds"])
-            chain.warm = int(arrays["warm"])
+            chain.warm, chain.settled = int(arrays["warm"]), int(arrays["settled"])
 
     def keep(self, chain: Chain) -> None:
         """Record where a chain is, after its draws have been written."""
@@ -191,7 +191,7 @@ class Checkpoint:
             "done": chain.done,
             "warm": chain.warm,
             "kept": trace.count,
-            "dropped": trace.dropped,
+            "settled": chain.settled,
             "seconds": chain.seconds,
             "divergences": chain.divergences,
             "warmup_failures": chain.warmup_failures,
@@ -248,16 +248,16 @@ def read_chain(folder: Path, index: int) -> tuple[dict[str, np.ndarray], FileTra
         return None
     arrays = read_arrays(path)
     try:
-        count, dropped, checksum = (int(arrays[name]) for name in ("kept", "dropped", "checksum"))
+        count, checksum = (int(arrays[name]) for name in ("kept", "checksum"))
         fields = json.loads(str(arrays["row"]))
         dtype = np.dtype([(str(n), str(t), tuple(map(int, shape[0])) if shape else ()) for n, t, *shape in fields])
         if any(dtype[name].base.kind not in _NUMBERS for name in dtype.names or ()):
             raise ValueError("rows hold something else than numbers")
     except (ValueError, TypeError, KeyError, IndexError) as error:
         raise FileFormatError(f"{path} is not the state of a chain ({error}).") from error
-    if count and not {"draw", "diverging", "failure"} <= set(dtype.names or ()):
+    if count and not {"draw", "diverging", "failure", "warming"} <= set(dtype.names or ()):
         raise FileFormatError(f"{path} is not the state of a chain: its rows have no draws.")
-    trace = FileTrace(folder / f"chain-{index}.draws", dtype if count else None, count, checksum, dropped)
+    trace = FileTrace(folder / f"chain-{index}.draws", dtype if count else None, count, checksum)
     trace.check()
     return arrays, trace
 

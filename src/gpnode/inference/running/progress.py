@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from gpnode.inference.running import interrupts
 from gpnode.inference.running.chains import Chain
 from gpnode.inference.samplers.base import Sampler
+from gpnode.inference.stopping.schedule import Goal
 from gpnode.inference.stopping.statistics import rank_rhat
 
 _RHAT_EVERY = 3.0  # seconds; R-hat over all parameters is not free
@@ -65,9 +66,9 @@ class Display:
         if self._plain:
             self._line(what)
 
-    def chains(self, chains: list[Chain], sampler: Sampler, draws: int, inactive: frozenset[int] = frozenset()) -> None:
-        """Show how far chains that are not ``inactive``, by index, are on their way to ``draws`` draws each."""
-        left = sum(max(0, c.steps_to(draws, sampler.warmup)) for i, c in enumerate(chains) if i not in inactive)
+    def chains(self, chains: list[Chain], sampler: Sampler, goal: Goal, inactive: frozenset[int] = frozenset()) -> None:
+        """Show how far chains that are not ``inactive``, by index, are on their way to a ``goal``."""
+        left = sum(max(0, c.steps_to(goal, sampler.warmup)) for i, c in enumerate(chains) if i not in inactive)
         done = sum(c.done for c in chains)
         total = done + left
         warming = any(not c.trace.count for c in chains)

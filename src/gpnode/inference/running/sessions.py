@@ -21,7 +21,7 @@ from gpnode.inference.samplers.base import Sampler
 from gpnode.inference.starting.accuracy import with_finer_steps
 from gpnode.inference.starting.start import Start
 from gpnode.inference.stopping.agreement import Agreement, Report, find_agreement
-from gpnode.inference.stopping.schedule import thin_to_equal_length
+from gpnode.inference.stopping.schedule import Goal, settled_rows, thin_to_equal_length, without_beginners
 from gpnode.inference.stopping.statistics import disagreement
 from gpnode.problem.density import Problem
 from gpnode.problem.evaluation import report_draws
@@ -48,26 +48,26 @@ class LiveSession:
         goals = sampler.stopping.goals(sampler.draws)
         traces = [chain.trace for chain in chains]
         out_of_time = False
-        stops, inactive = [0] * len(chains), frozenset[int]()
+        stops, inactive = [goals[0]] * len(chains), frozenset[int]()
+        report = reporter(start.problem)
         try:
             for goal in (*sampler.stopping.checks_before(goals[0]), *goals):
 
-                def show(_: list[Chain], goal: int = goal, inactive: frozenset[int] = inactive) -> None:
+                def show(_: list[Chain], goal: Goal = goal, inactive: frozenset[int] = inactive) -> None:
                     display.chains(chains, sampler, max(goal, goals[0]), inactive)
 
                 active = [chain for i, chain in enumerate(chains) if i not in inactive]
                 stops = [stop if i in inactive else goal for i, stop in enumerate(stops)]
                 run_chains(start.problem, active, sampler, self._steps_to(goal, sampler), show, self._executor, keep)
-                if any(chain.trace.count < goal for chain in active):  # the budget is spent
-                    if not all(trace.count for trace in traces):
+                if any(chain.steps_to(goal, sampler.warmup) > 0 for chain in active):  # the budget is spent
+                    rows, out_of_time = _rows_so_far(traces, inactive, goal, sampler), True
+                    if not rows:
                         raise OutOfTime
-                    rows, out_of_time = _rows_so_far(traces, inactive, goal), True
-                    agreement = Agreement(True, sampler.stopping.late(rows) if sampler.draws is None else rows)
+                    agreement = Agreement(True, rows)
                     break
-                rows = _first_rows(traces, stops)
+                rows = _rows_to(traces, stops)
                 if goal < goals[-1]:
-                    draws = np.stack([r["draw"] for r in thin_to_equal_length(rows)])
-                    finer = with_finer_steps(start, draws, sampler.chains, early=goal not in goals)
+                    finer = self._finer(start, rows, sampler, early=goal not in goals)
                     if finer is not None:
                         display.say(
                             "the solver's steps are too coarse where the chains went: beginning there with finer ones"
@@ -77,23 +77,33 @@ class LiveSession:
                         return self.run(sampler, *finer, key)
                 if goal not in goals:
                     continue
-                agreement = _agreement_at_goal(rows, sampler, reporter(start.problem))
+                agreement = _agreement_at_goal(rows, sampler, report)
                 if agreement.reached:
                     break
                 inactive = agreement.inactive
-                display.say(_going_on(rows, inactive))
+                display.say(_going_on(goal, agreement, report))
         except KeyboardInterrupt:
-            if checkpoint is not None or not all(trace.count for trace in traces):
+            rows = _rows_so_far(traces, inactive, goal, sampler)
+            if checkpoint is not None or not rows:
                 raise
-            rows = _rows_so_far(traces, inactive, goal)
             agreement = Agreement(False, rows)
         failures = np.sum([c.warmup_failures for c in chains], axis=0)
-        made = [len(r) for r in rows]
+        made = [len(goal.rows(trace.read())) for goal, trace in zip(stops, traces, strict=True) if trace.count]
         sampled = from_chains(agreement.rows, made, failures, interrupted=not agreement.reached)
         return start, with_details(sampled, budget=self._budget.seconds, out_of_time=out_of_time)
 
-    def _steps_to(self, draws: int, sampler: Sampler) -> Callable[[Chain], int]:
-        return lambda chain: 0 if self._budget.is_spent else chain.steps_to(draws, sampler.warmup)
+    def _finer(
+        self, start: Start, rows: list[np.ndarray], sampler: Sampler, early: bool
+    ) -> tuple[Start, list[np.ndarray]] | None:
+        """Another start if the solver's steps are too coarse where chains are, and all of them have settled."""
+        late = sampler.stopping.late(rows)
+        if not all(map(len, late)):
+            return None
+        draws = np.stack([chain["draw"] for chain in thin_to_equal_length(late)])
+        return with_finer_steps(start, draws, [chain["draw"][-1] for chain in rows], early)
+
+    def _steps_to(self, goal: Goal, sampler: Sampler) -> Callable[[Chain], int]:
+        return lambda chain: 0 if self._budget.is_spent else chain.steps_to(goal, sampler.warmup)
 
 
 class KeptSession:
@@ -112,45 +122,57 @@ class KeptSession:
             raise CheckpointError(
                 f"the run in {self._folder} has no draws yet: {done} of {sampler.warmup} steps of the warm-up are done."
             )
-        goals = sampler.stopping.goals(sampler.draws)
         traces = [trace for _, trace in chains]
-        rows = _rows_so_far(traces, _inactive(traces, sampler, reporter(start.problem)), goals[-1])
+        stops, agreement = _replay(traces, sampler, reporter(start.problem))
+        if not agreement.rows:
+            raise CheckpointError(f"most chains of the run in {self._folder} are warming up again: wait a little.")
         self.seconds = sum(float(arrays["seconds"]) for arrays, _ in chains)
-        at_a_goal = max(map(len, rows)) in goals
-        agreement = _agreement_at_goal(rows, sampler, reporter(start.problem)) if at_a_goal else Agreement(False, rows)
         failures = np.sum([arrays["warmup_failures"] for arrays, _ in chains], axis=0)
-        made = [len(r) for r in rows]
+        made = [len(goal.rows(trace.read())) for goal, trace in zip(stops, traces, strict=True)]
         return start, from_chains(agreement.rows, made, failures, interrupted=not agreement.reached)
 
 
-def _inactive(traces: Sequence[Trace], sampler: Sampler, report: Report) -> frozenset[int]:
-    """Which chains were inactive since the last goal that some have passed."""
-    longest = max(trace.count for trace in traces)
-    passed = [goal for goal in sampler.stopping.goals(sampler.draws) if goal < longest]
-    if not passed or len({trace.count for trace in traces}) == 1:
-        return frozenset()
-    rows = [trace.read()[: passed[-1]] for trace in traces]
-    return find_agreement(rows, sampler.stopping, report).inactive
+def _replay(traces: Sequence[Trace], sampler: Sampler, report: Report) -> tuple[list[Goal], Agreement]:
+    """How far a run has come: the last goals of its chains, and what it found there, or has so far."""
+    goals = sampler.stopping.goals(sampler.draws)
+    stops, inactive = [goals[0]] * len(traces), frozenset[int]()
+    for goal in goals:
+        stops = [stop if i in inactive else goal for i, stop in enumerate(stops)]
+        if not all(stop.is_reached(trace.read()) for stop, trace in zip(stops, traces, strict=True)):
+            return stops, Agreement(False, _rows_so_far(traces, inactive, goal, sampler))
+        agreement = _agreement_at_goal(_rows_to(traces, stops), sampler, report)
+        if agreement.reached:
+            break
+        inactive = agreement.inactive
+    return stops, agreement
 
 
-def _rows_so_far(traces: Sequence[Trace], inactive: frozenset[int], most: int) -> list[np.ndarray]:
-    """Rows of each chain, equally many but for those that are inactive, and at most so many."""
-    others = min(trace.count for i, trace in enumerate(traces) if i not in inactive)
-    stops = [trace.count if i in inactive else others for i, trace in enumerate(traces)]
-    return _first_rows(traces, [min(stop, most) for stop in stops])
+def _rows_to(traces: Sequence[Trace], stops: Sequence[Goal]) -> list[np.ndarray]:
+    """Rows of each chain up to its goal."""
+    return [stop.rows(trace.read()) for trace, stop in zip(traces, stops, strict=True)]
 
 
-def _first_rows(traces: Sequence[Trace], stops: Sequence[int]) -> list[np.ndarray]:
-    return [trace.read()[:stop] for trace, stop in zip(traces, stops, strict=True)]
+def _rows_so_far(traces: Sequence[Trace], inactive: frozenset[int], goal: Goal, sampler: Sampler) -> list[np.ndarray]:
+    """What to keep of a run that is cut short on the way to a ``goal``; nothing if hardly any chain has draws."""
+    made = {i: trace.read() for i, trace in enumerate(traces) if trace.count}
+    if sampler.draws is None:
+        others = min([len(rows) for i, rows in made.items() if i not in inactive], default=0)
+        stops = {i: len(rows) if i in inactive else others for i, rows in made.items()}
+        kept = sampler.stopping.late([rows[: min(stops[i], goal.steps)] for i, rows in made.items()])
+    else:
+        kept = [settled_rows(goal.rows(rows)) for rows in made.values()]
+    kept = without_beginners(kept) if kept else []
+    if len(kept) < min(2, len(traces)) or not all(map(len, kept)):
+        return []
+    return kept if sampler.draws is None else [rows[: min(map(len, kept))] for rows in kept]
 
 
 def _agreement_at_goal(rows: list[np.ndarray], sampler: Sampler, report: Report) -> Agreement:
     """Whether to stop at a goal; at the last one in any case."""
-    goals = sampler.stopping.goals(sampler.draws)
-    at_the_end = max(map(len, rows)) == goals[-1]
-    if len(goals) == 1:
-        return Agreement(at_the_end, rows)
+    if sampler.draws is not None:
+        return Agreement(True, [settled_rows(chain) for chain in rows])
     agreement = find_agreement(rows, sampler.stopping, report)
+    at_the_end = sampler.stopping.goals(None)[-1].is_reached(max(rows, key=len))
     return agreement._replace(reached=agreement.reached or at_the_end)
 
 
@@ -167,12 +189,16 @@ def reporter(problem: Problem) -> Report:
     return report
 
 
-def _going_on(rows: list[np.ndarray], inactive: frozenset[int]) -> str:
+def _going_on(goal: Goal, agreement: Agreement, report: Report) -> str:
     """What to say at a goal that is not the end."""
-    active = [chain for i, chain in enumerate(rows) if i not in inactive]
-    worst = disagreement(np.stack([chain["draw"] for chain in thin_to_equal_length(active)]))
-    some = f" with {len(active)} of {len(rows)} chains, for the others know their modes well" if inactive else ""
-    return f"after {max(map(len, active))} draws each, {worst}: going on{some}"
+    inactive = agreement.inactive
+    active = [chain for i, chain in enumerate(agreement.rows) if i not in inactive]
+    some = f" with {len(active)} of {len(agreement.rows)} chains, for the others know their modes well"
+    begun = f"after {goal.steps} draws each, "
+    if not all(map(len, active)):
+        return f"{begun}a chain is warming up again: going on{some if inactive else ''}"
+    worst = disagreement(report(np.stack([chain["draw"] for chain in thin_to_equal_length(active)])))
+    return f"{begun}{worst} in what is kept: going on{some if inactive else ''}"
 
 
 def _forget(chain: Chain) -> None:

@@ -38,10 +38,6 @@ class Trace(Protocol):
         """Add rows at the end."""
         ...
 
-    def clear(self) -> None:
-        """Drop all rows."""
-        ...
-
     def read(self) -> np.ndarray:
         """All rows (count,)."""
         ...
@@ -60,9 +56,6 @@ class MemoryTrace:
     def append(self, rows: np.ndarray) -> None:
         self._parts.append(rows)
 
-    def clear(self) -> None:
-        self._parts = []
-
     def read(self) -> np.ndarray:
         if len(self._parts) > 1:
             self._parts = [np.concatenate(self._parts)]
@@ -70,17 +63,14 @@ class MemoryTrace:
 
 
 class FileTrace:
-    """Rows kept in a file, of which only those counted in ``count`` are valid, after ``dropped`` ones.
+    """Rows kept in a file, of which only those counted in ``count`` are valid.
 
-    Rows that were dropped stay in the file, so that it fits what was recorded before. Who keeps the count and the
-    checksum (see :mod:`.checkpoint`) decides what is in the trace: rows beyond it come from a chunk that was cut
-    short, and the next chunk overwrites them.
+    Who keeps the count and the checksum (see :mod:`.checkpoint`) decides what is in the trace: rows beyond it come from
+    a chunk that was cut short, and the next chunk overwrites them.
     """
 
-    def __init__(
-        self, path: Path, dtype: np.dtype | None = None, count: int = 0, checksum: int = 0, dropped: int = 0
-    ) -> None:
-        self._path, self._dtype, self._count, self.checksum, self.dropped = path, dtype, count, checksum, dropped
+    def __init__(self, path: Path, dtype: np.dtype | None = None, count: int = 0, checksum: int = 0) -> None:
+        self._path, self._dtype, self._count, self.checksum = path, dtype, count, checksum
 
     @property
     def count(self) -> int:
@@ -95,7 +85,7 @@ class FileTrace:
         content = rows.tobytes()
         try:
             with open(self._path, "r+b" if self._path.exists() else "w+b") as file:
-                file.truncate((self.dropped + self._count) * rows.dtype.itemsize)
+                file.truncate(self._count * rows.dtype.itemsize)
                 file.seek(0, os.SEEK_END)
                 file.write(content)
                 file.flush()
@@ -106,27 +96,21 @@ class FileTrace:
         self._dtype = rows.dtype
         self._count += len(rows)
 
-    def clear(self) -> None:
-        self.dropped += self._count
-        self._count = self.checksum = 0
-
     def read(self) -> np.ndarray:
         """A view of the file: pages that are not looked at take no memory."""
         assert self._dtype is not None
-        offset = self.dropped * self._dtype.itemsize
-        return np.memmap(self._path, self._dtype, mode="r", offset=offset, shape=(self._count,))
+        return np.memmap(self._path, self._dtype, mode="r", shape=(self._count,))
 
     def check(self) -> None:
         """Refuse a file that does not hold the rows it should."""
         if not self._count:
             return
         assert self._dtype is not None
-        first, wanted = self.dropped * self._dtype.itemsize, self._count * self._dtype.itemsize
-        if not self._path.is_file() or self._path.stat().st_size < first + wanted:
-            raise FileFormatError(f"{self._path} is missing or shorter than the {first + wanted} bytes it should have.")
+        wanted = self._count * self._dtype.itemsize
+        if not self._path.is_file() or self._path.stat().st_size < wanted:
+            raise FileFormatError(f"{self._path} is missing or shorter than the {wanted} bytes it should have.")
         checksum = 0
         with open(self._path, "rb") as file:
-            file.seek(first)
             while wanted:
                 part = file.read(min(wanted, 1 << 24))
                 checksum, wanted = zlib.crc32(part, checksum), wanted - len(part)

@@ -17,10 +17,12 @@ from gpnode.problem.grid import STEP_TOLERANCE, with_steps_for
 
 ACCURACY_DRAWS = 100
 """Draws, spread over a run, that are compared with a tight solve."""
+SHIFT_LIMIT = 0.1
+"""Standard deviations by which errors of the solver may shift a mean."""
 _ACCURATE = 0.02  # nats
-# Errors in nats that not more than a twentieth of the draws may exceed: of steps, and of those that replace them,
-# where chains may yet go to places in which errors grow faster.
-_TOO_COARSE, _FINE, _ACCURATE_PART = 0.1, 0.01, 0.95
+# An error in nats that not more than a twentieth of the draws may exceed where steps are to replace others: chains may
+# yet go to places in which errors grow faster.
+_FINE, _ACCURATE_PART = 0.01, 0.95
 _MARGIN = 10.0  # of the error at which steps are cut over the grid's own at its centre: cuts are rare where chains are
 _TOLERANCES = tuple(float(_MARGIN * STEP_TOLERANCE * 10.0**-k) for k in range(7))
 _ASTRAY = 2.0  # nats per parameter
@@ -31,6 +33,16 @@ def solver_errors(problem: Problem, points: np.ndarray) -> np.ndarray:
     used, exact = (log_densities(p, points)[0] for p in (problem, problem.tightly_solved()))
     sound = np.isfinite(used)
     return np.where(sound, exact, 0.0) - np.where(sound, used, 0.0)
+
+
+def largest_shift(errors: np.ndarray) -> float:
+    """By how many standard deviations ``errors`` (n,) of log densities may shift any mean over draws.
+
+    With weights exp(error) draws would be those of the exact posterior. By the Cauchy-Schwarz inequality, means of the
+    two differ by at most this many standard deviations, whatever they are means of.
+    """
+    weights = np.exp(errors - errors.max())
+    return float(weights.std() / weights.mean())
 
 
 def with_accurate_steps(problem: Problem, centre: np.ndarray, points: np.ndarray) -> Problem:
@@ -60,36 +72,36 @@ def _at_tolerance(problem: Problem, centre: np.ndarray, tolerance: float) -> Pro
 
 
 def with_finer_steps(
-    start: Start, draws: np.ndarray, chains: int, early: bool = False
+    start: Start, draws: np.ndarray, ends: list[np.ndarray], early: bool = False
 ) -> tuple[Start, list[np.ndarray]] | None:
     """If the solver's steps are too coarse where chains (chains, draws, size) went: finer ones, and points to begin at.
 
-    ``early`` in a run, when to begin again costs little, steps must be finer than later on.
-
+    They are too coarse if the verdict would soon say so; ``early`` in a run, when to begin again costs little, sooner.
     None if they are fine enough, or if shorter steps do not help: then the verdict will tell. The points are the
-    ends of the chains, in the coordinates of their whitenings.
+    ``ends`` (size,) of all chains, in the coordinates of their whitenings.
     """
     if not start.problem.solver.follows_grid:
         return None
     points = pick_evenly(draws, ACCURACY_DRAWS)
 
-    def error(problem: Problem) -> float:
-        return float(np.quantile(np.abs(solver_errors(problem, points)), _ACCURATE_PART))
+    def error(errors: np.ndarray) -> float:
+        return float(np.quantile(np.abs(errors), _ACCURATE_PART))
 
-    if error(start.problem) < (_ACCURATE if early else _TOO_COARSE):
+    errors = solver_errors(start.problem, points)
+    if error(errors) < _ACCURATE if early else largest_shift(errors) < 0.5 * SHIFT_LIMIT:
         return None
     centre = start.maxima[0].centre
     for tolerance in _TOLERANCES:
         problem = _at_tolerance(start.problem, centre, tolerance)
         # Tolerances that shrink, to a limit, cannot make a run begin again for ever.
         finer = problem.nodes.size > start.problem.nodes.size or _is_tighter(problem, start.problem)
-        if finer and error(problem) < _FINE:
+        if finer and error(solver_errors(problem, points)) < _FINE:
             break
     else:
         return None
     return replace(start, problem=problem), [
         np.linalg.solve(whitening.scale_tril, back_to_the_data(problem, u, i) - whitening.centre)
-        for i, (whitening, u) in enumerate(zip(start.whitenings(chains), draws[:, -1], strict=True))
+        for i, (whitening, u) in enumerate(zip(start.whitenings(len(ends)), ends, strict=True))
     ]
 
 

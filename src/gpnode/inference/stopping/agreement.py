@@ -28,7 +28,9 @@ class Agreement(NamedTuple):
 
 
 def find_agreement(rows: list[np.ndarray], stopping: Stopping, report: Report = lambda draws: draws) -> Agreement:
-    """Whether chains agree, given the ``rows`` (draws,) of each, with fields ``draw`` (size,) and ``log_density``.
+    """Whether chains agree, given the ``rows`` (draws,) of each up to a goal.
+
+    Rows have fields ``draw`` (size,), ``log_density`` and ``warming``.
 
     What is judged are the numbers of ``report``: R-hat also looks at distances from the median, which depend on scales.
 
@@ -36,6 +38,8 @@ def find_agreement(rows: list[np.ndarray], stopping: Stopping, report: Report = 
     goal, agreement within modes is enough.
     """
     kept = stopping.late(rows)
+    if not all(map(len, kept)):  # a chain is warming up again
+        return Agreement(False, kept)
     draws, log_density = _arrays(thin_to_equal_length(kept))
     judged = report(draws)
     if agree(judged):

@@ -8,6 +8,7 @@ import numpy as np
 
 from gpnode.inference.checks import Check
 from gpnode.inference.samplers.base import Method
+from gpnode.inference.starting.accuracy import SHIFT_LIMIT
 from gpnode.inference.stopping.modes import Modes
 from gpnode.inference.stopping.statistics import (
     ESS_LIMIT,
@@ -26,7 +27,6 @@ from gpnode.results.record import Record
 
 DIVERGENCE_LIMIT = 0.01
 WEIGHT_ERROR_LIMIT = 0.1
-SHIFT_LIMIT = 0.1
 GEWEKE_LIMIT = 0.25
 """Part of Geweke's z-scores beyond two; of a chain that has forgotten its start a twentieth is."""
 UNINFORMED = 0.9
