@@ -1,134 +1,113 @@
-"""Effective draws per second: ``fit`` against numpyro's NUTS on the paper's parameterisation, at equal wall time.
+"""Effective draws per second: ``fit`` from cold against numpyro's NUTS, on our posterior and on the paper's.
 
-The opponent is the paper's model of predator and prey as its authors run it: explicit horseshoe scales
-(centred), Gaussian-process and noise parameters, ``odeint`` with reverse mode, one dense covariance, NUTS
-with numpyro's defaults. It is given as many seconds as our whole fit took, compilation included for both.
+    python benchmarks/sampling.py [--only predator-prey SIR] [--most 300]
+
+Our time is that of the whole fit, with compiling and the search. Each opponent (:mod:`opponents`) is given as long, 20
+seconds at least, and our starting point. What counts is the worst number that the path depends on.
 """
 
 from __future__ import annotations
 
+import argparse
 import time
+from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-import numpyro
-import numpyro.distributions as dist
-from jax.experimental.ode import odeint
-from numpyro.infer import MCMC, NUTS, init_to_value
+from contests import CONTESTS, Contest
+from opponents import ours_by_nuts, papers_by_nuts
 
 import gpnode as gn
 from gpnode.inference.stopping.statistics import bulk_ess, rank_rhat
-from gpnode.studies import predator_prey as study
 
-CHUNK = 25
-
-
-def paper_model(t1: Any, y1: Any, t2: Any, y2: Any, grid: Any, rows: Any) -> None:
-    """The paper's posterior in its own parameterisation, in units of the data's largest values."""
-    terms, states, observations = 7, 2, y1.size + y2.size
-    tau0 = 1.0 / (states * terms - 1.0) / jnp.sqrt(observations)
-    with numpyro.plate("equations", states):
-        tau = numpyro.sample("tau", dist.HalfCauchy(tau0))
-    slab = numpyro.sample("slab", dist.InverseGamma(2.0, 2.0))
-    lam = numpyro.sample("lam", dist.HalfCauchy(jnp.ones((states, terms))).to_event(2))
-    width = jnp.sqrt(slab) * tau[:, None] * lam / jnp.sqrt(slab + (tau[:, None] * lam) ** 2)
-    coef = numpyro.sample("coef", dist.Normal(jnp.zeros((states, terms)), width).to_event(2))
-    start = numpyro.sample("start", dist.Uniform(4.0, 6.0))
-    variance = numpyro.sample("variance", dist.LogNormal(jnp.zeros(2), 1.0).to_event(1))
-    length = numpyro.sample("length", dist.Gamma(jnp.ones(2), 0.5).to_event(1))
-    noise = numpyro.sample("noise", dist.LogNormal(jnp.zeros(2), 1.0).to_event(1))
-    scale = jnp.array([jnp.abs(y1).max(), jnp.abs(y2).max()])
-
-    def field(x: Any, t: Any) -> Any:
-        a, b = x
-        return coef @ jnp.stack([a, b, a * b, a**2, b**2, a**3, b**3])
-
-    path = odeint(field, jnp.stack([start, study.START[1]]) / scale, grid)
-    residual = jnp.concatenate([y1 / scale[0] - path[rows[0], 0], y2 / scale[1] - path[rows[1], 1]])
-
-    def block(t: Any, i: int) -> Any:
-        lag = (t[:, None] - t[None]) / study.END
-        return variance[i] * jnp.exp(-0.5 * (lag / length[i]) ** 2) + (noise[i] + 1e-8) * jnp.eye(t.size)
-
-    cov = jax.scipy.linalg.block_diag(block(t1, 0), block(t2, 1))
-    sound = jnp.all(jnp.isfinite(path))
-    density = dist.MultivariateNormal(jnp.zeros(residual.size), cov).log_prob(jnp.where(sound, residual, 0.0))
-    numpyro.factor("data", jnp.where(sound, density, -jnp.inf))
+SHORTEST, FEWEST = 20.0, 8  # seconds, and draws
+OPPONENTS: dict[str, Callable[..., dict[str, np.ndarray]]] = {"NUTS": ours_by_nuts, "paper": papers_by_nuts}
 
 
-def paper_rate(data: gn.Observations, seconds: float, seed: int) -> dict[str, float]:
-    """Smallest effective sample size per second of the paper's way within ``seconds``, from a good start."""
-    (one,), (two,) = data.of("x1"), data.of("x2")
-    grid = np.unique(np.concatenate([[0.0], one.times, two.times]))
-    rows = [np.searchsorted(grid, s.times) for s in (one, two)]
-    arguments = (one.times, one.values, two.times, two.values, grid, rows)
-    scale = np.array([np.abs(one.values).max(), np.abs(two.values).max()])
-    unit = np.array([[scale[i] / m for m in _magnitudes(scale)] for i in range(2)])
-    start = {
-        "coef": study.true_coefficients() / unit + 1e-3,
-        "start": 5.0,
-        "lam": np.ones((2, 7)),
-        "tau": np.full(2, 0.1),
-        "slab": 1.0,
-        "variance": np.full(2, 0.1),
-        "length": np.ones(2),
-        "noise": np.full(2, 0.01),
-    }
+def worst_ess(draws: dict[str, np.ndarray], names: tuple[str, ...]) -> tuple[float, float]:
+    """Least bulk ESS, and largest R-hat, of numbers (chains, draws, ...); none where there are hardly any draws."""
+    if draws[names[0]].shape[1] < FEWEST:
+        return 0.0, np.inf
+    numbers = [v for name in names for v in np.moveaxis(draws[name].reshape(*draws[name].shape[:2], -1), -1, 0)]
+    return min(map(bulk_ess, numbers)), max(map(rank_rhat, numbers))
+
+
+def hold(contest: Contest, most: float) -> dict[str, Any]:
+    """All who take part, one after the other."""
+    model, data = contest.make()
     begun = time.perf_counter()
-    chain = MCMC(
-        NUTS(paper_model, init_strategy=init_to_value(values=start)),
-        num_warmup=100,
-        num_samples=CHUNK,
-        progress_bar=False,
-    )
-    chain.run(jax.random.key(seed), *arguments)
-    kept = [chain.get_samples()["coef"]]
-    while time.perf_counter() - begun < seconds:
-        chain.post_warmup_state = chain.last_state
-        chain.run(chain.post_warmup_state.rng_key, *arguments)
-        kept.append(chain.get_samples()["coef"])
-    spent = time.perf_counter() - begun
-    draws = np.concatenate(kept).reshape(-1, 14)
-    ess = min(bulk_ess(draws[None, :, i]) for i in range(14))
-    return {"seconds": spent, "draws": len(draws), "least_ess": ess, "ess_per_second": ess / spent}
-
-
-def _magnitudes(scale: np.ndarray) -> list[float]:
-    a, b = scale
-    return [a, b, a * b, a**2, b**2, a**3, b**3]
-
-
-def run() -> dict[str, Any]:
-    """Both, on the study's first data set."""
-    data = study.simulate(0)
-    begun = time.perf_counter()
-    posterior = gn.fit(study.dictionary(), data, seed=0, progress=False)
-    spent = time.perf_counter() - begun
-    coefficients = [v for n, v in posterior.scalars() if n.startswith("coef[")]
-    ess = min(bulk_ess(v) for v in coefficients)
-    ours = {
-        "seconds": spent,
-        "draws": posterior.num_draws,
-        "least_ess": ess,
-        "ess_per_second": ess / spent,
-        "worst_rhat": max(rank_rhat(v) for v in coefficients),
+    posterior = gn.fit(model, data, seed=0, progress=False, budget=most)
+    seconds = time.perf_counter() - begun
+    problem = posterior.problem
+    assert problem is not None
+    names = problem.path_names
+    ess, rhat = worst_ess(dict(_values(posterior)), names)
+    rows = {
+        "gpnode": {
+            "seconds": seconds,
+            "draws": posterior.num_draws,
+            "least_ess": ess,
+            "worst_rhat": rhat,
+            "headline": posterior.diagnose().headline,
+        }
     }
-    theirs = paper_rate(data, spent, 0)
-    return {"gpnode": ours, "paper": theirs, "times_more": ours["ess_per_second"] / theirs["ess_per_second"]}
+    start = {name: v[0, -1] for name, v in _values(posterior)}
+    for who, sample in OPPONENTS.items():
+        allowed = max(seconds, SHORTEST)
+        begun = time.perf_counter()
+        draws = sample(model, data, start, allowed)
+        ess, rhat = worst_ess(draws, names)
+        spent = time.perf_counter() - begun
+        rows[who] = {
+            "seconds": spent,
+            "draws": int(np.prod(draws[names[0]].shape[:2])),
+            "least_ess": ess,
+            "worst_rhat": rhat,
+        }
+    for row in rows.values():
+        row["ess_per_second"] = row["least_ess"] / row["seconds"]
+    best = max(rows[who]["ess_per_second"] for who in OPPONENTS)
+    ratio = rows["gpnode"]["ess_per_second"] / best if best > 0 else np.inf
+    return {"rows": rows, "times_more": ratio if np.isfinite(ratio) else None, "wanted": contest.wanted}
+
+
+def _values(posterior: gn.Posterior) -> list[tuple[str, np.ndarray]]:
+    """Constrained values by name (chains, draws, ...), in internal units."""
+    import jax
+    import jax.numpy as jnp
+
+    problem = posterior.problem
+    assert problem is not None
+    values = jax.vmap(jax.vmap(problem.constrain))(jnp.asarray(posterior.unconstrained))
+    return [(name, np.asarray(v)) for name, v in values.items()]
+
+
+def run(only: list[str] | None = None, most: float = 600.0) -> dict[str, Any]:
+    """Every contest, or those named; a fit may take ``most`` seconds."""
+    found = {}
+    for contest in CONTESTS:
+        if only and contest.name not in only:
+            continue
+        found[contest.name] = result = hold(contest, most)
+        for who, row in result["rows"].items():
+            print(
+                f"{contest.name:<14} {who:<7} {row['seconds']:6.0f} s {row['draws']:7d} draws  "
+                f"least ESS {row['least_ess']:8.1f}  R-hat {row['worst_rhat']:6.3f}  "
+                f"{row['ess_per_second']:9.4f} per second",
+                flush=True,
+            )
+        times = "no draw of theirs" if result["times_more"] is None else f"{result['times_more']:.1f} times as many"
+        print(f"{contest.name:<14} {times}, {contest.wanted:g} wanted", flush=True)
+    return found
 
 
 def main() -> None:
     """Print the comparison."""
-    found = run()
-    for who in ("gpnode", "paper"):
-        f = found[who]
-        print(
-            f"{who:<8} {f['seconds']:6.0f} s  {f['draws']:6.0f} draws  least ESS {f['least_ess']:7.1f}  "
-            f"{f['ess_per_second']:8.4f} per second"
-        )
-    print(f"gpnode has {found['times_more']:.0f} times the effective draws per second")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="*")
+    parser.add_argument("--most", type=float, default=600.0, help="seconds that one of our fits may take")
+    options = parser.parse_args()
+    run(options.only, options.most)
 
 
 if __name__ == "__main__":
