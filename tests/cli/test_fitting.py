@@ -14,6 +14,7 @@ import gpnode as gn
 from gpnode import cli
 from gpnode.formats.problem_toml import read_problem, write_problem
 from gpnode.inference.running.checkpoint import Checkpoint
+from gpnode.render.report import page as report
 
 
 def test_a_fit_leaves_everything_needed_behind(place):
@@ -79,3 +80,24 @@ def test_csv_with_options_is_the_same_problem_as_a_file(tmp_path, capsys):
     )
     write_problem(problem.content, tmp_path / "problem.toml")
     assert read_problem(tmp_path / "problem.toml").model.describe() == problem.model.describe()
+
+
+@pytest.mark.slow
+def test_there_is_a_first_look_while_chains_run(tmp_path, monkeypatch, capsys):
+    """And it gives way to the real report; a fit that goes on does without."""
+    drawn = []
+    write = report.write_report
+
+    def note(posterior, path, **others):
+        write(posterior, path, **others)
+        drawn.append((posterior.is_sample, path.read_text().count(cli.fitting.DRAFT)))
+
+    monkeypatch.setattr(report, "write_report", note)
+    (tmp_path / "decay.csv").write_text("time,x\n" + "".join(f"{t},{3 * 0.7**t:.3f}\n" for t in range(9)))
+    told = ["--equation", "dx/dt = -k*x", "--prior", "k=LogNormal(0, 1)", "--no-gp", "--draws", "40"]
+    run = tmp_path / "fit"
+    assert cli.run(["fit", str(tmp_path / "decay.csv"), *told, "-o", str(run)]) in (0, 2, 3)
+    assert "a first look is in" in capsys.readouterr().err
+    assert drawn == [(False, 1), (True, 0)]
+    assert cli.run(["resume", str(run), "--draws", "60"]) in (0, 2, 3)
+    assert drawn[2:] == [(True, 0)]

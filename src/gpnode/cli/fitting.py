@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import json
 import shutil
 import sys
@@ -18,6 +19,9 @@ from gpnode.inference.running.budget import read_budget
 
 if TYPE_CHECKING:  # commands load what they need when they run: help is there at once
     from gpnode.formats.base import ProblemFile
+    from gpnode.results.posterior import Posterior
+
+DRAFT = "A first look, by the normal approximation at the maximum, while chains run: they will replace this page."
 
 
 def add_commands(commands: Any) -> None:
@@ -245,15 +249,27 @@ def _resume(options: argparse.Namespace) -> int:
     return _run(folder, problem, method, run.seed, options)
 
 
+def _write_draft(folder: Path, quiet: bool, posterior: Posterior) -> None:
+    """A first report, from the approximation at the maximum, for as long as chains run."""
+    from gpnode.render.report.page import write_report
+
+    write_text(folder / "equations.txt", f"{DRAFT}\n\n{posterior.equations()}\n")
+    write_report(posterior, folder / "report.html", notice=DRAFT)
+    if not quiet:
+        print(f"a first look is in {folder / 'report.html'}; chains are running", file=sys.stderr)
+
+
 def _run(folder: Path, problem: ProblemFile, method: Any, seed: int, options: argparse.Namespace) -> int:
     """Fit with a checkpoint, write results, print the verdict."""
     import matplotlib.pyplot as plt
 
     from gpnode.fitting.single import fit
     from gpnode.formats.runs import CHECKPOINT, POSTERIOR
+    from gpnode.inference.running.checkpoint import read_chain
     from gpnode.render.report.page import write_report
 
     plt.switch_backend("Agg")
+    is_new = not (folder / POSTERIOR).exists() and read_chain(folder / CHECKPOINT, 0) is None
     try:
         posterior = fit(
             problem.model,
@@ -263,6 +279,7 @@ def _run(folder: Path, problem: ProblemFile, method: Any, seed: int, options: ar
             progress=not options.quiet,
             checkpoint=folder / CHECKPOINT,
             budget=options.budget,
+            draft=functools.partial(_write_draft, folder, options.quiet) if is_new else None,
         )
         posterior.save(folder / POSTERIOR)
         write_text(folder / "equations.txt", f"{posterior.equations()}\n")

@@ -15,6 +15,7 @@ from gpnode._config import computing
 from gpnode.data.observations import Observations
 from gpnode.errors import CheckpointError, ModelError
 from gpnode.fitting.assembly import assemble
+from gpnode.fitting.drafting import Drafting, Show
 from gpnode.inference.running import interrupts
 from gpnode.inference.running.budget import Budget, OutOfTime, read_budget
 from gpnode.inference.running.checkpoint import Checkpoint, check_same, load_start, new_run, read_run
@@ -47,6 +48,7 @@ def fit(
     executor: ExecutorChoice = None,
     checkpoint: str | Path | None = None,
     budget: float | str | None = None,
+    draft: Show | None = None,
 ) -> Posterior:
     """Infer the model's unknowns from the data, from cold.
 
@@ -72,6 +74,9 @@ def fit(
         Time that the fit may take, in seconds or as a text such as ``"5 min"``: the best answer by then is returned,
         and its verdict says what was not reached. If no draw was made in that time, it is the approximation at the
         maximum. With a checkpoint, the same call with a larger budget goes on.
+    draft
+        A function that is called with a first posterior, the approximation at the maximum, soon after the search and in
+        a thread of its own, while chains begin.
 
     Notes
     -----
@@ -91,7 +96,9 @@ def fit(
     _refuse_swapped(model, data)
     seconds = read_budget(budget)
     with Display(progress) as display:
-        return run_fit(model, data, method or default_method(model, data), seed, display, executor, checkpoint, seconds)
+        return run_fit(
+            model, data, method or default_method(model, data), seed, display, executor, checkpoint, seconds, draft
+        )
 
 
 def _refuse_swapped(model: object, data: object) -> None:
@@ -115,6 +122,7 @@ def run_fit(
     executor: ExecutorChoice,
     checkpoint: str | Path | None,
     budget: float | None = None,
+    draft: Show | None = None,
 ) -> Posterior:
     """As :func:`fit`, on a display that is already there, with a ``budget`` in seconds."""
     _refuse_noise(model, data, method)
@@ -127,8 +135,10 @@ def run_fit(
         start_key, disperse_key, chain_key = _keys(seed)
         display.say("reading the data")
         start, points = _find_or_load_start(model, data, method, (start_key, disperse_key), display, kept, allowed)
+        drafting = Drafting(draft if method.is_sample else None, model, data, seed, start)
         try:
-            start, sampled = method.draw(start, points, chain_key, LiveSession(display, executor, kept, allowed))
+            with drafting:
+                start, sampled = method.draw(start, points, chain_key, LiveSession(display, executor, kept, allowed))
         except OutOfTime:
             display.say("the time is up before the warm-up has ended: approximating at the maximum")
             method = Laplace()

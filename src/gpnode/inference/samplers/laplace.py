@@ -46,6 +46,9 @@ class Laplace(Method):
     def draw(
         self, start: Start, points: Sequence[np.ndarray], key: Array, chains: ChainRunner
     ) -> tuple[Start, Sampled]:
+        return self.draw_approximation(start, key)
+
+    def draw_approximation(self, start: Start, key: Array) -> tuple[Start, Sampled]:
         """Draws from the normal approximation at the best maximum, and how well it fits the density."""
         best = start.maxima[0]
         z = np.asarray(jax.random.normal(key, (self.draws, best.centre.size)))

@@ -17,7 +17,9 @@ from gpnode.render.report.paths import gather_paths
 from gpnode.results.posterior import Posterior
 
 
-def write_report(posterior: Posterior, path: str | Path, title: str | None = None, beyond: float = 0.5) -> None:
+def write_report(
+    posterior: Posterior, path: str | Path, title: str | None = None, beyond: float = 0.5, notice: str | None = None
+) -> None:
     """Write one HTML page about a posterior, which needs no other file and no network.
 
     Parameters
@@ -30,16 +32,19 @@ def write_report(posterior: Posterior, path: str | Path, title: str | None = Non
         Heading of the page; by default it names the variables.
     beyond
         How far forecasts run past the last measurement, as a part of the measured time.
+    notice
+        What to say above all else.
     """
-    write_text(Path(path), build(posterior, title, beyond))
+    write_text(Path(path), build(posterior, title, beyond, notice))
 
 
-def build(posterior: Posterior, title: str | None = None, beyond: float = 0.5) -> str:
+def build(posterior: Posterior, title: str | None = None, beyond: float = 0.5, notice: str | None = None) -> str:
     """The page that :func:`write_report` writes, as text."""
     equations, summary = posterior.equations(), posterior.summary()
     page = render_template(
         "report/page.html",
         title=f"Equations of motion of {', '.join(posterior.data.variables)}" if title is None else title,
+        notice=notice,
         verdict=posterior.diagnose(),
         equations=equations,
         formulas=[equation_mathml(e.state, e.expression()) for e in equations.equations],
