@@ -181,3 +181,13 @@ def test_places_share_the_chains():
     assert begin([place(1.0, 2.0, 3.0, 4.0)], 4) == [1.0, 2.0, 3.0, 4.0]
     assert begin([place(1.0), place(2.0), place(3.0)], 4) == [1.0, 10.0, 2.0, 20.0, 3.0, 30.0]  # two for each
     assert begin([place(1.0), place(2.0)], 1) == [1.0, 2.0]
+
+
+def test_places_that_only_errors_of_the_solver_made_are_left_out(start):
+    """Where steps are accurate one of them is far below the others, and one has no density at all."""
+    best = start.maxima[0]
+    here, there = best.centre, best.centre + 40.0 * best.scale_tril[:, 0]
+    nowhere = np.full_like(best.centre, np.nan)
+    places = [Place([there], []), Place([here], [here, there, here]), Place([nowhere], [])]
+    assert Pilots(places).on(start.problem, Piloting()).places == [places[1]]
+    assert Pilots(places[2:]).on(start.problem, Piloting()).places == []

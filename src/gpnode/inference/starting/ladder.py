@@ -103,8 +103,11 @@ def _follow_pilots(
     if not pilots.places:
         return None
     say("checking the solver's steps")
+    problem = with_accurate_steps(problem, pilots.places[0].ends[0], np.stack(pilots.everywhere()))
+    pilots = pilots.on(problem, sampler.piloting)  # type: ignore[attr-defined]
+    if not pilots.places:
+        return None
     points = pilots.points(sampler.chains)
-    problem = with_accurate_steps(problem, points[0], np.stack(pilots.everywhere()))
     ends = []
     for i, end in enumerate(points):
         approximation = approximation_at(problem, back_to_the_data(problem, end, i))

@@ -31,6 +31,7 @@ from gpnode.inference.starting.start import share_chains
 from gpnode.inference.stopping.modes import far_behind
 from gpnode.model.priors.ordering import sort_numbers
 from gpnode.problem.density import Problem
+from gpnode.problem.evaluation import log_densities
 
 
 class Place(NamedTuple):
@@ -57,6 +58,13 @@ class Pilots(NamedTuple):
     def everywhere(self) -> list[np.ndarray]:
         """All ends and draws."""
         return [point for place in self.places for point in (*place.ends, *place.draws)]
+
+    def on(self, problem: Problem, settings: Piloting) -> Pilots:
+        """The same places, but for those that only errors of the solver made: far behind where steps are accurate."""
+        points = [np.stack([*place.ends, *place.draws]) for place in self.places]
+        levels = np.array([np.median(log_densities(problem, there)[0]) for there in points])
+        near = levels > levels.max() - settings.nearer * far_behind(problem.size)
+        return Pilots([place for place, kept in zip(self.places, near, strict=True) if kept])
 
     def points(self, count: int) -> list[np.ndarray]:
         """Points for ``count`` chains to begin at, or more: each place has its share, as :func:`share_chains` says."""
