@@ -48,3 +48,13 @@ def test_linear_time_is_taken_for_long_series_of_kernels_that_allow_it():
     assert int(status) == 0
     assert np.isfinite(value)
     assert np.abs(gradient).min() > 0
+
+
+def test_a_series_too_long_for_a_matrix_is_refused_before_it_takes_memory():
+    """With what to do instead, which is taken."""
+    times = np.linspace(0.0, 10.0, 4001)
+    data = gn.Observations({"x": (times, np.exp(-0.3 * times))})
+    decay = gn.KnownForm(["x"], lambda t, x, p: {"x": -p.k * x.x}, {"k": gn.LogNormal(-1.0, 1.0)})
+    with pytest.raises(gn.ModelError, match=r"'x' has 4001 measurements.*Matern32\(\).*kernel=None"):
+        gn.bind(gn.Model(decay), data)
+    assert gn.bind(gn.Model(decay, kernel=gn.kernels.Matern32()), data).measured[0].lags is None

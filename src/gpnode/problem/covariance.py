@@ -13,6 +13,9 @@ from gpnode.problem.factorisation import Score, score
 DENSE_LIMIT = 300
 """With more measurements than this in a block, kernels that allow it are treated in linear time."""
 
+MOST_DENSE = 4000
+"""More measurements in a block are refused where they need a matrix: it would take minutes a step, and gigabytes."""
+
 RELATIVE_JITTER = 1e-10
 """Added to the diagonal of a covariance, relative to its mean diagonal, before factorising."""
 

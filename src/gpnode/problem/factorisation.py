@@ -19,7 +19,7 @@ from numba import njit
 from gpnode.solvers.native.availability import serve_under, why_unavailable
 from gpnode.solvers.native.ffi import INNER, argument, integers, is_registration, last_dimension, result
 
-LARGEST_NATIVE = 200
+LARGEST_NATIVE = 600
 """Larger matrices are left to the linear algebra library."""
 _LOG_TWO_PI = float(np.log(2.0 * np.pi))
 _FACTORISE, _SCORE = "gpnode_factorise", "gpnode_score"
@@ -68,15 +68,15 @@ def score(
     n, m = residual.shape[-1], at_lags.shape[-1]
     if _native(n, largest_native):
         return Score(*_call(_SCORE, _serve_score, ((), (n,), (m,), (n,)), residual, at_lags, positions, noise_var))
-    upper = np.triu_indices(n)
-    half = jnp.zeros((n, n)).at[upper].set(at_lags[positions])
-    inverse, whitener, log_det = factorise(half + jnp.triu(half, 1).T + jnp.diag(noise_var), largest_native)
+    row, column = (jax.lax.broadcasted_iota(int, (n, n), axis) for axis in (0, 1))
+    first, last = jnp.minimum(row, column), jnp.maximum(row, column)
+    lag = positions[first * n - first * (first - 1) // 2 + last - first]
+    inverse, whitener, log_det = factorise(at_lags[lag] + jnp.diag(noise_var), largest_native)
     white = whitener @ residual
     weights = white @ whitener
     value = -0.5 * (white @ white + log_det + n * _LOG_TWO_PI)
     by_cov = 0.5 * (jnp.outer(weights, weights) - inverse)
-    both_sides = (2.0 * by_cov - jnp.diag(jnp.diag(by_cov)))[upper]
-    return Score(value, -weights, jnp.zeros(m).at[positions].add(both_sides), jnp.diag(by_cov))
+    return Score(value, -weights, jnp.zeros(m).at[lag].add(by_cov), jnp.diag(by_cov))
 
 
 def _native(n: int, largest: int) -> bool:

@@ -18,6 +18,7 @@ from jax.scipy.special import log_ndtr, ndtri
 from tinygp import GaussianProcess
 
 from gpnode.data.scaling import Scaling
+from gpnode.errors import ModelError
 from gpnode.model.dynamics.base import Named, SharedFunction
 from gpnode.model.observation.families import Family
 from gpnode.model.observation.formula_noise import BoundFormula
@@ -25,7 +26,7 @@ from gpnode.model.observation.kernels import Kernel
 from gpnode.model.observation.noise import NoiseModel
 from gpnode.model.observation.transforms import Transform
 from gpnode.model.priors.parameters import Values
-from gpnode.problem.covariance import DENSE_LIMIT, RELATIVE_JITTER, Lags, gaussian_log_density
+from gpnode.problem.covariance import DENSE_LIMIT, MOST_DENSE, RELATIVE_JITTER, Lags, gaussian_log_density
 from gpnode.problem.factorisation import factorise
 
 _TAIL = 1e-15  # of a prediction: beyond, all places are equally far out
@@ -190,6 +191,14 @@ class Observable(eqx.Module):
         """Lags between Gaussian-process times (n,); None where they are not needed."""
         if self.kernel is None or (self.kernel.in_linear_time and times.size > self.dense_limit):
             return None
+        if times.size > MOST_DENSE:
+            kind, size = type(self.kernel).__name__, 90 * times.size**2 / 1e9
+            raise ModelError(
+                f"{self.variable!r} has {times.size} measurements in one experiment, and {kind} needs a matrix of all "
+                f"pairs of them: about {size:.0f} GB, and minutes for each step; at most {MOST_DENSE} are taken. Use "
+                "kernel=gpnode.kernels.Matern32(), whose cost grows in proportion, or kernel=None for noise alone, or "
+                "average neighbouring measurements."
+            )
         return Lags.between(np.asarray(times))
 
     def whitener(self, values: Values, block: Measurements, std: Array | None = None) -> Array:
