@@ -244,10 +244,10 @@ def _benchmark_table(benchmark: dict[str, Any] | None) -> str:
     return "\n".join(parts)
 
 
-_CONTESTS = """Each from one run: our whole fit from cold, with compiling and the search, and as long for either opponent, from where
-our chains ended. NUTS is numpyro's, with its defaults, two chains side by side: on the posterior as gpnode writes it, and
-in the paper's way (explicit scales, `odeint`, one dense covariance). What counts is the worst number that the path
-depends on.
+_CONTESTS = """Each from one run: our whole fit from cold, with compiling and the search, and as long for either
+opponent, from where our chains ended. NUTS is numpyro's, with its defaults, two chains side by side: on the posterior
+as gpnode writes it, and in the paper's way (explicit scales, `odeint`, one dense covariance). What counts is the worst
+number that the path depends on.
 """
 
 

@@ -88,10 +88,21 @@ def test_results_are_tables_of_what_was_measured(tmp_path, monkeypatch):
     content = {"study": "predator-prey", "runs": [run], "summary": {"all_converged": True, "coverage_95": held}}
     (tmp_path / "output" / "results.json").write_text(json.dumps(content))
     results.main([str(tmp_path / "output")])
+    contest = {"seconds": 30.0, "draws": 2000, "least_ess": 900.0, "worst_rhat": 1.0, "ess_per_second": 30.0}
     (tmp_path / "kept" / "benchmark.json").write_text(
-        json.dumps({"gradient": {"toy": {"native": {"us": 12.0, "times_faster": 8.0}}}})
+        json.dumps(
+            {
+                "gradient": {"toy": {"native": {"us": 12.0, "times_faster": 8.0}}},
+                "sampling": {"toy": {"rows": {"gpnode": contest}, "times_more": 20.0, "wanted": 10.0}},
+                "answering": {"help": {"seconds": 0.21, "ratio": 1.6}},
+                "scaling": {"terms": {"10": {"seconds": 0.002, "compile_seconds": 3.0, "peak_mb": 410.2}}},
+            }
+        )
     )
     found = results.on_page_markdown(page, None)
+    assert "| toy | gpnode | 30 | 2000 | 900 | 1 | 30 |" in found
+    assert "| help | 0.21 s | 2 |" in found
+    assert "| terms | 10 | 2 ms | 3 s | 410 MB |" in found
     assert "| predator-prey, data 3 | converged | 1.004 | 812.4 |" in found
     assert "| predator-prey, data 3 | 1 | 2 | b |" in found
     assert "| rmse | 0.123, 4.5 |" in found
