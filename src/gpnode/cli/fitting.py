@@ -66,7 +66,11 @@ def _budget(text: str) -> float | None:
 
 def add_problem_arguments(parser: argparse.ArgumentParser) -> None:
     """How a problem is given: a TOML file, or a table with options."""
-    parser.add_argument("problem", type=Path, help="problem.toml, or a table (CSV, .xlsx) with the options below")
+    parser.add_argument(
+        "problem",
+        type=Path,
+        help="problem.toml, a PEtab problem (.yaml), or a table (CSV, .xlsx)",
+    )
     add_table_arguments(parser)
     model = parser.add_argument_group("the model of a table")
     model.add_argument("--equation", action="append", help='such as "dS/dt = -beta*S*I"; once for each state')

@@ -7,9 +7,10 @@ from pathlib import Path
 from gpnode._registry import Registry
 from gpnode.errors import DataError
 from gpnode.formats.base import Format, ProblemFile
+from gpnode.formats.petab.file_format import PetabYaml
 from gpnode.formats.problem_toml import ProblemToml
 
-FORMATS: Registry[Format] = Registry("file format", ProblemToml)
+FORMATS: Registry[Format] = Registry("file format", ProblemToml, PetabYaml)
 
 
 def format_of(path: Path) -> Format | None:

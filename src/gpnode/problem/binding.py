@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+from jax import Array
 
 from gpnode._config import require_float64
 from gpnode.data.experiments import Experiment
@@ -96,20 +96,27 @@ def bind(model: Model, data: Observations, *, scaling: Scaling | None = None) ->
 
 
 def _resting(problem: Problem, begins: list[int]) -> Resting:
-    """What finds steady states of experiments; sums that never change are told by a few prior draws."""
-    draws = [problem.constrain(problem.draw_path_prior(jax.random.key(i), _any_hyper(problem))) for i in range(4)]
-    names = problem.dynamics.parameter_names
-    action = None if problem.driving is None else problem.driving.plans[0].before
-    system = held_system(problem.system(None if action is None else action[None]), action)
-
-    def slopes(x: Any, draw: int) -> Any:
-        values = problem.values_in(draws[draw], 0)
-        return system(problem.nodes[0, 0], x, {name: values[name] for name in names})
-
-    sums = conserved_sums(slopes, len(problem.states))
-    record = problem.scaling.record_length / problem.scaling.time_unit
+    """What finds steady states of experiments."""
     solved, source = _same_rest(problem, begins)
-    return Resting(record, jnp.asarray(sums), stiff_solver(problem.solver.is_native), tuple(begins), solved, source)
+    conserved = jnp.asarray(np.stack([_conserved(problem, experiment) for experiment in solved]))
+    record = problem.scaling.record_length / problem.scaling.time_unit
+    return Resting(record, conserved, stiff_solver(problem.solver.is_native), tuple(begins), solved, source)
+
+
+def _conserved(problem: Problem, experiment: int) -> np.ndarray:
+    """Sums that never change before an experiment: seen at a few parameters of order one, whatever their priors."""
+    rng = np.random.default_rng(1)
+    shapes = [(p.name, p.shape) for p in problem.layout.parameters]
+    draws = [{name: jnp.asarray(rng.uniform(0.5, 2.0, shape)) for name, shape in shapes} for _ in range(4)]
+    values = [problem.values_before(draw, experiment) for draw in draws]
+    action = None if problem.driving is None else problem.driving.plans[experiment].before
+    system = held_system(problem.system(None if action is None else action[None]), action)
+    names = problem.dynamics.parameter_names
+
+    def slopes(x: Array, draw: int) -> Array:
+        return system(problem.nodes[experiment, 0], x, {name: values[draw][name] for name in names})
+
+    return conserved_sums(slopes, np.asarray(problem.scaling.state_scale))
 
 
 def _same_rest(problem: Problem, begins: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -128,11 +135,6 @@ def _same_rest(problem: Problem, begins: list[int]) -> tuple[tuple[int, ...], tu
         source.append(kinds.setdefault(kind, r))
     solved = tuple(kinds.values())
     return solved, tuple(solved.index(r) for r in source)
-
-
-def _any_hyper(problem: Problem) -> dict[str, Any]:
-    """Hyperparameters that are possible."""
-    return problem.hyper_block.draw(jax.random.key(0))
 
 
 def fingerprint(model: Model, data: Observations) -> str:

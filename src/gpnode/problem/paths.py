@@ -117,6 +117,11 @@ class Paths(eqx.Module):
         """Values as one experiment has them."""
         return values | {name: values[name][experiment] for name in self.individual_names}
 
+    def values_before(self, values: Values, experiment: int) -> Values:
+        """Values as one experiment has them before it begins."""
+        own = {name: value[experiment] for name, value in self._conditioned(values)[1].items()}
+        return self.values_in(self.completed(values), experiment) | own
+
     def with_new_individual(self, values: Values, experiment: int, key: Array) -> Values:
         """Values with an individual drawn from each population in place of that of ``experiment``."""
         keys = jax.random.split(key, len(self.populations))
@@ -142,8 +147,9 @@ class Paths(eqx.Module):
         solved = np.asarray(self.resting.solved)
         one_by_one = {name: p[solved] if self.parameter_axes[name] == 0 else p for name, p in params.items()}
         before = self._before()
-        at = (x0[solved], self.nodes[solved, 0], one_by_one, None if before is None else before[solved])
-        rested = jax.vmap(self._rest, in_axes=(0, 0, self.parameter_axes, 0))(*at)
+        acting = None if before is None else before[solved]
+        at = (x0[solved], self.nodes[solved, 0], one_by_one, acting, self.resting.conserved)
+        rested = jax.vmap(self._rest, in_axes=(0, 0, self.parameter_axes, 0, 0))(*at)
         return x0.at[np.asarray(self.resting.begins)].set(rested[np.asarray(self.resting.source)])
 
     def _numbers_before(self, values: Values) -> Values:
@@ -167,11 +173,11 @@ class Paths(eqx.Module):
         """What acts before each experiment (experiments, numbers)."""
         return None if self.driving is None else jnp.stack([plan.before for plan in self.driving.plans])
 
-    def _rest(self, x0: Array, time: Array, params: Values, action: Array | None) -> Array:
+    def _rest(self, x0: Array, time: Array, params: Values, action: Array | None, conserved: Array) -> Array:
         """Where one experiment starts that has come to rest from ``x0`` (states,)."""
         assert self.resting is not None
         system = self.system(None if action is None else action[None])
-        return self.resting.state(held_system(system, action), params, x0, time)
+        return self.resting.state(held_system(system, action), params, x0, time, conserved)
 
     def solve_path(self, values: Values, experiment: int, ts: Array, initial: Array | None = None) -> Solution:
         """The scaled path of one experiment at solver times ``ts`` (n,), the first of which is its start.
@@ -184,7 +190,8 @@ class Paths(eqx.Module):
         if self.resting is not None and experiment in self.resting.begins:
             before = None if self.driving is None else self.driving.plans[experiment].before
             own = {name: value[experiment] for name, value in self._conditioned(values)[1].items()}
-            x0 = self._rest(x0, ts[0], params | {name: own[name] for name in own if name in params}, before)
+            params_before = params | {name: own[name] for name in own if name in params}
+            x0 = self._rest(x0, ts[0], params_before, before, self.resting.projector(experiment))
         x0 = x0 if initial is None else jnp.where(jnp.isnan(initial), x0, initial / self.scaling.state_scale)
         if self.driving is None:
             return self.solver.solve(self.dynamics.vector_field, params, x0, ts)

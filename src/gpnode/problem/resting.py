@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -24,11 +24,9 @@ _CONSERVED = 1e-9  # of the largest singular value
 class Resting(eqx.Module):
     """Finds steady states, in scaled units.
 
-    ``record`` is the longest experiment in solver time; ``conserved`` (quantities, states) are sums of states that
-    never change, with orthonormal rows: a steady state has those of its start.
-
-    Experiments ``begins`` begin at rest. Those of ``solved`` are solved, and ``source`` tells whose state each of
-    ``begins`` has.
+    ``record`` is the longest experiment in solver time. Experiments ``begins`` begin at rest. Those of ``solved`` are
+    solved, and ``source`` tells whose state each of ``begins`` has. Some sums of states never change: a steady state
+    has those of its start. ``conserved`` (solved, states, states) projects onto them.
     """
 
     record: Array
@@ -38,11 +36,15 @@ class Resting(eqx.Module):
     solved: tuple[int, ...] = eqx.field(static=True)
     source: tuple[int, ...] = eqx.field(static=True)
 
-    def state(self, vector_field: FreeField, params: Values, start: Array, time: Array) -> Array:
+    def projector(self, experiment: int) -> Array:
+        """Of an experiment that begins at rest."""
+        return self.conserved[self.source[self.begins.index(experiment)]]
+
+    def state(self, vector_field: FreeField, params: Values, start: Array, time: Array, conserved: Array) -> Array:
         """Where the system comes to rest that begins at ``start`` (states,); infinite if it does not."""
 
         def unbalanced(x: Array) -> Array:
-            return vector_field(time, x, params) + self.conserved.T @ (self.conserved @ (x - start))
+            return vector_field(time, x, params) + conserved @ (x - start)
 
         ended = self._left_alone(vector_field, params, start, time)
         x = ended
@@ -74,16 +76,23 @@ def stiff_solver(native: bool) -> Solver:
     return NativeStiff() if native else Stiff()
 
 
-def conserved_sums(slopes: Any, states: int) -> np.ndarray:
-    """Sums of states (quantities, states) that never change, of ``slopes(x, draw)`` at random states and parameters."""
+def conserved_sums(slopes: Callable[[Array, int], Array], scale: np.ndarray) -> np.ndarray:
+    """What projects (states, states) onto sums of scaled states that never change.
+
+    ``slopes(x, draw)`` are those of scaled states at random parameters. States are compared in the user's units: there
+    sums have plain coefficients.
+    """
     rng = np.random.default_rng(0)
     jacobians = []
     for draw in range(_PROBES):
-        x = jnp.asarray(rng.uniform(0.2, 2.0, size=states))
-        jacobians.append(np.asarray(jax.jacfwd(lambda x, draw=draw: slopes(x, draw))(x)))
+        x = rng.uniform(0.2, 2.0, size=scale.size)
+        jacobian = np.asarray(jax.jacfwd(lambda x, draw=draw: slopes(x, draw))(jnp.asarray(x / scale)))
+        jacobians.append(jacobian * scale[:, None] / scale)
     together = np.concatenate(jacobians, axis=1)
     if not np.isfinite(together).all():
-        return np.zeros((0, states))
-    left, sizes, _ = np.linalg.svd(together)
+        return np.zeros((scale.size, scale.size))
+    sizes_of_columns = np.linalg.norm(together, axis=0)
+    left, sizes, _ = np.linalg.svd(together / np.where(sizes_of_columns > 0, sizes_of_columns, 1.0))
     rank = int((sizes > _CONSERVED * max(sizes.max(), 1e-300)).sum())
-    return left[:, rank:].T
+    rows, _ = np.linalg.qr(left[:, rank:] * scale[:, None])
+    return rows @ rows.T

@@ -17,7 +17,9 @@ from gpnode.formats.formula import Call, Name, Number, Tree, replace_names
 from gpnode.formats.petab.formulas import Formulas
 from gpnode.formats.petab.placeholders import fill_placeholders
 from gpnode.formats.petab.priors import prior_of
+from gpnode.formats.petab.sizes import typical_sizes
 from gpnode.formats.petab.statement import BEFORE, Row, Seen, Statement
+from gpnode.formats.petab.switching import Switching
 from gpnode.formats.petab.targets import Conditioned, condition_system
 from gpnode.formats.sbml.naming import TIME, at_start, slope_of
 from gpnode.formats.sbml.system import System
@@ -31,6 +33,7 @@ from gpnode.solvers import NativeStiff
 
 _PREDICTED = "@predicted"
 _STILL = "@still"
+_SOLVER = NativeStiff(rtol=1e-8, atol=1e-12)  # states may differ in size by far more than those that are measured
 _LN10 = math.log(10.0)
 
 
@@ -74,6 +77,9 @@ class _Builder:
         numbers = {n: v for n, v in self.system.numbers.items() if n not in free and n not in self.given}
         self.constants = numbers | fixed
         self.priors = {n: prior_of(table[n]) for n in table if n in free}
+        self.switching = Switching(self.system, self.constants, self.given)
+        self.system = self.switching.system
+        self.given |= set(self.switching.names)
 
     def formulas(self, trees: Mapping[str, Tree], where: str, also: Collection[str] = ()) -> Formulas:
         """Formulas whose names are all known, those of ``also`` besides."""
@@ -125,8 +131,8 @@ class _Builder:
             transform=transforms,
             observables=observables,
             parameters=parameters,
-            solver=NativeStiff(),
-            scales=self.scales(states),
+            solver=_SOLVER,
+            scales=typical_sizes(self.conditioned, self.system, self.statement, self.constants, self.experiments),
         )
         return Built(model, data.with_experiments(done), rows)
 
@@ -264,8 +270,12 @@ class _Builder:
                 inputs[number] = Steps(list(times), values)
             if first is not None:
                 before[number] = self.input(first, where)
+        known = {number: value for number, value in inputs.items() if isinstance(value, float)}
         events = [Event(time, self.jump(changes)) for time, changes in self.conditioned.jumps[name]]
         rests = any(period.time == BEFORE for period in self.statement.experiments[name])
+        if not self.switching.needs <= set(known):
+            raise FileFormatError("equations switch at a time that conditions tell, which is more than a number.")
+        inputs |= self.switching.inputs(known, times[0])
         return Experiment(inputs=inputs, before=before, events=events, at_rest=rests, measured_after=True)
 
     def jump(self, changes: Mapping[str, Tree]) -> dict[str, Callable[..., Any] | float]:
@@ -277,25 +287,6 @@ class _Builder:
             made[state] = _only(found, state)
         return made
 
-    def scales(self, states: tuple[str, ...]) -> dict[str, float]:
-        """How large states are at the start; those that begin with nothing, as large as others typically are."""
-        nominal = {n: _typical(self.statement.parameters[n]) for n in self.priors}
-        largest = dict.fromkeys(states, 0.0)
-        for name in self.experiments:
-            values = dict(nominal)
-            for number, (first, periods) in self.conditioned.inputs[name].items():
-                tree = first if first is not None else periods[0]
-                found = Formulas(self.system, {"value": tree}, self.constants)
-                values[number] = float(found(0.0, {}, values)["value"])
-            for state in self.system.states:
-                system = self.system.with_starts(self.conditioned.starts[name])
-                found = Formulas(system, {state: Name(at_start(state))}, self.constants)
-                value = abs(float(found(0.0, {}, values)[state]))
-                largest[state] = max(largest[state], value if math.isfinite(value) else 0.0)
-        sizes = [size for size in largest.values() if size > 0]
-        usual = float(np.exp(np.mean(np.log(sizes)))) if sizes else 1.0
-        return {state: size if size > 0 else usual for state, size in largest.items()}
-
 
 def _with_parameters(system: System, statement: Statement) -> System:
     """The system, in which all parameters of the problem are numbers."""
@@ -305,16 +296,6 @@ def _with_parameters(system: System, statement: Statement) -> System:
     definitions = {n: tree for n, tree in system.definitions.items() if n not in statement.parameters}
     numbers = {**system.numbers, **dict.fromkeys(statement.parameters, 0.0)}
     return replace(system, numbers=numbers, definitions=definitions)
-
-
-def _typical(parameter: Any) -> float:
-    """A value of an estimated parameter: its nominal one, or the middle of its bounds."""
-    if parameter.nominal is not None:
-        return float(parameter.nominal)
-    if parameter.scale != "lin":
-        return math.sqrt(parameter.lower * parameter.upper)
-    middle = 0.5 * (parameter.lower + parameter.upper)
-    return middle if math.isfinite(middle) else 1.0
 
 
 def _only(formulas: Formulas, name: str) -> Callable[..., Any]:

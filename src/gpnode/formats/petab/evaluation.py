@@ -19,7 +19,9 @@ from gpnode.formats.petab.statement import Statement
 from gpnode.model.observation.formula_noise import BoundFormula
 from gpnode.problem.binding import bind
 from gpnode.problem.density import Problem
-from gpnode.solvers import Status
+from gpnode.solvers import NativeStiff, Status
+
+_SOLVER = NativeStiff(rtol=1e-10, atol=1e-13, max_steps=200_000)
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Evaluated:
 def evaluate_problem(statement: Statement, built: Built, values: Mapping[str, float] | None = None) -> Evaluated:
     """Likelihood, priors and simulations at ``values``, by name; at nominal values of what they do not name."""
     at = parameter_values(statement, values or {})
-    problem = bind(built.model, built.data).tightly_solved()
+    problem = bind(built.model, built.data).with_solver(_SOLVER)
     free = {name: jnp.asarray(at[name]) for name, one in statement.parameters.items() if one.is_estimated}
     predictions, densities, stds, status = _evaluate(problem, free)
     if int(status) != Status.OK:
