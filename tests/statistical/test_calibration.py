@@ -130,3 +130,22 @@ def test_a_delay_is_calibrated(tmp_path):
     data = gn.Observations({"blood": (t, blood)}, start=0.0).with_experiments(done)
     result = gn.calibrate(model, data, fits=300, seed=5, progress=False, checkpoint=tmp_path)
     assert result.calibrated, str(result)
+
+
+@pytest.mark.slow
+def test_a_state_event_is_calibrated(tmp_path):
+    """300 fits of a tank that is heated until it is as warm as a switch, which is inferred, allows."""
+    form = gn.KnownForm(
+        ["warm", "heater"],
+        lambda t, x, p: {"warm": p.power * x.heater - 0.5 * x.warm, "heater": 0.0 * p.limit},
+        {"power": gn.LogNormal(1.1, 0.2), "limit": gn.LogNormal(1.0, 0.2)},
+    )
+    noise = gn.Noise(std=0.2, relative=False)
+    model = gn.Model(form, initial={"warm": 0.0, "heater": 1.0}, kernel=None, noise=noise)
+    t = np.linspace(0.25, 5.0, 15)
+    off = -np.log(1.0 - 0.5 * 2.7 / 3.0) / 0.5
+    warm = np.where(t < off, 6.0 * (1.0 - np.exp(-0.5 * t)), 2.7 * np.exp(-0.5 * (t - off)))
+    switch = gn.Trigger(lambda t, x, p: x.warm - p.limit, {"heater": 0.0})
+    data = gn.Observations({"warm": (t, warm)}, start=0.0).with_experiments(gn.Experiment(triggers=[switch]))
+    result = gn.calibrate(model, data, fits=300, seed=6, progress=False, checkpoint=tmp_path)
+    assert result.calibrated, str(result)
