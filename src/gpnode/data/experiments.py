@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -96,6 +97,12 @@ class Smooth(Input):
         return np.concatenate([PchipInterpolator(self.times, self.values).c[::-1].T, [last]])
 
 
+def _is_finite(value: Any) -> bool:
+    """Whether it is a number, and finite."""
+    known = isinstance(value, Real) and not isinstance(value, bool)
+    return known and bool(abs(value) <= sys.float_info.max)
+
+
 @dataclass(frozen=True)
 class Dose:
     """An ``amount`` added to a ``state`` at a ``time``, all at once or evenly over a ``duration``.
@@ -121,17 +128,26 @@ class Dose:
     def __post_init__(self) -> None:
         if self.delay is not None and (not isinstance(self.delay, str) or self.duration):
             raise DataError("the delay of a dose is the name of a parameter; what lasts cannot be delayed.")
-        for what in ("amount", "time", "duration"):
-            if not isinstance(getattr(self, what), Real) or not np.isfinite(float(getattr(self, what))):
-                raise DataError(f"the {what} of a dose must be a finite number; got {getattr(self, what)!r:.80}.")
+        for what in ("amount", "time", "duration", "every"):
+            value = getattr(self, what)
+            if (what != "every" or value is not None) and not _is_finite(value):
+                raise DataError(f"the {what} of a dose must be a finite number; got {value!r:.80}.")
         if self.duration < 0:
             raise DataError(f"the duration of a dose must not be negative; got {self.duration:g}.")
-        if not isinstance(self.count, int | np.integer) or not 1 <= self.count <= MOST_DOSES:
+        if (
+            isinstance(self.count, bool)
+            or not isinstance(self.count, int | np.integer)
+            or not 1 <= self.count <= MOST_DOSES
+        ):
             raise DataError(
                 f"a dose is given a whole number of times, 1 to {MOST_DOSES}; got count={self.count!r:.80}."
             )
         if self.count > 1 and (self.every is None or not self.every > 0):
             raise DataError(f"a dose that is given {self.count} times needs every=..., the time between two of them.")
+        if not np.isfinite(self.times).all() or (self.count > 1 and not (np.diff(self.times) > 0).all()):
+            raise DataError(f"doses every {self.every:g} from {self.time:g} on cannot be told apart, or never end.")
+        if self.duration and not (self.times + self.duration > self.times).all():
+            raise DataError(f"a dose at {self.time:g} cannot last {self.duration:g}: that is lost in rounding.")
 
     @property
     def times(self) -> np.ndarray:
@@ -159,13 +175,15 @@ class Event:
     changes: Mapping[str, Callable[..., Any] | float]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.time, Real) or not np.isfinite(float(self.time)):
+        if not _is_finite(self.time):
             raise DataError(f"the time of an event must be a finite number; got {self.time!r:.80}.")
         if not isinstance(self.changes, Mapping) or not self.changes:
             raise DataError("an event changes at least one state: Event(24.0, {'x': 0.0}).")
         for state, change in self.changes.items():
-            if not callable(change) and not isinstance(change, Real):
-                raise DataError(f"what an event makes of {state!r} must be a number or a function; got {change!r:.80}.")
+            if not callable(change) and not _is_finite(change):
+                raise DataError(
+                    f"what an event makes of {state!r} must be a finite number or a function; got {change!r:.80}."
+                )
 
     def __repr__(self) -> str:
         return f"Event({', '.join(self.changes)} at {self.time:g})"
@@ -235,12 +253,12 @@ class Experiment:
 
     def __post_init__(self) -> None:
         for name, number in self.before.items():
-            if not callable(number) and (not isinstance(number, Real) or not np.isfinite(float(number))):
+            if not callable(number) and not _is_finite(number):
                 raise DataError(f"{name!r} before the start must be a finite number; got {number!r:.80}.")
         for name, value in self.inputs.items():
             if isinstance(value, Input) or callable(value):
                 continue
-            if not isinstance(value, Real) or not np.isfinite(float(value)):
+            if not _is_finite(value):
                 raise DataError(
                     f"the input {name!r} must be a finite number, or such as Steps(times, values); got {value!r:.80}."
                 )

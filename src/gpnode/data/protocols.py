@@ -11,7 +11,7 @@ import numpy as np
 
 from gpnode.data.cells import read_grid
 from gpnode.data.experiments import Dose, Experiment, Input, Lines, Smooth, Steps
-from gpnode.data.numbers import find_style
+from gpnode.data.numbers import MISSING, find_style
 from gpnode.errors import DataError
 
 INTERPOLATIONS: dict[str, type[Input]] = {"steps": Steps, "lines": Lines, "smooth": Smooth}
@@ -31,8 +31,9 @@ _COLUMNS = {
     "delay": ("delay",),
 }
 _TEXTS = ("experiment", "state", "delay")
-_DOSES = (1, 4)  # kinds of events that are doses, if a table tells kinds apart; 4 resets the system before
+_NO_DOSE, _DOSE = (0, 2), 1  # kinds of rows (EVID): what is measured, other things that are not doses, and doses
 _RESETS = (3, 4)
+_STEADY = ("ss",)
 
 Cell = float | str | None
 
@@ -44,6 +45,10 @@ class _Table:
         grid = read_grid(path)
         style = find_style((i + 1, cell) for i, row in enumerate(grid.rows) for cell in row)
         self.name, self.header = path.name, grid.header
+        names = [column.strip().lower() for column in grid.header]
+        for column, name in zip(grid.header, names, strict=True):
+            if names.count(name) > 1:
+                raise DataError(f"{path.name} has several columns named {column!r:.80}. Rename or leave out one.")
         self.texts = {name: [row[k].strip() for row in grid.rows] for k, name in enumerate(grid.header)}
         self.cells: dict[str, list[Cell]] = {
             name: [None if cell == "." else style.value(cell) for cell in column] for name, column in self.texts.items()
@@ -52,14 +57,24 @@ class _Table:
 
     def find(self, names: Sequence[str]) -> str | None:
         """The column that has one of these names, in any spelling of capitals."""
-        return next((column for column in self.header if column.strip().lower() in names), None)
+        found = [column for column in self.header if column.strip().lower() in names]
+        if len(found) > 1:
+            raise DataError(f"{self.name} says one thing twice, in {' and '.join(found)}. Leave out one of them.")
+        return found[0] if found else None
+
+    def text(self, column: str | None, row: int) -> str:
+        """The words in a cell; "" if nothing is there."""
+        cell = "" if column is None else self.texts[column][row]
+        return "" if cell.lower() in MISSING else cell
 
     def number(self, column: str, row: int) -> float | None:
         """The number in a cell, None if it is empty; other cells are refused."""
         value = self.cells[column][row]
-        if value is None or isinstance(value, float):
+        if value is None or (isinstance(value, float) and np.isfinite(value)):
             return value
-        raise DataError(f"{column!r} in row {row + 1} of {self.name} is {value!r:.80}, which is not a number.")
+        raise DataError(
+            f"{column!r} in row {row + 1} of {self.name} is {value!r:.80}, which is not a number that can be used."
+        )
 
     def required(self, column: str, row: int) -> float:
         """The number in a cell that must not be empty."""
@@ -103,7 +118,7 @@ def read_experiments(
     doses
         A table with columns time and amount, and if need be experiment, state, duration or rate, every, count and the
         parameter that is its delay; or the same as ID, TIME, AMT, CMT, RATE, II and ADDL. Rows without an amount are
-        no doses.
+        no doses; only a table that has some may have other columns, such as what was measured.
     states
         Which states there are; ``CMT`` counts them from 1. A table without a column of states doses the first one.
 
@@ -166,6 +181,10 @@ def _doses(table: _Table, experiments: list[str], states: list[str]) -> dict[str
         raise DataError(
             f"{table.name} needs columns time and amount (or TIME and AMT); it has {', '.join(table.header)}."
         )
+    if columns["count"] is not None and columns["additional"] is not None:
+        raise DataError(f"{table.name} has both {columns['count']} and {columns['additional']}. Give one of them.")
+    dosed = [row for row in table.rows if table.number(amount, row)]
+    _refuse_others(table, [column for column in table.header if column not in columns.values()], dosed)
     found: dict[str, list[Dose]] = {}
     for name, rows in table.by_experiment(experiments, columns["experiment"]).items():
         found[name] = []
@@ -174,24 +193,54 @@ def _doses(table: _Table, experiments: list[str], states: list[str]) -> dict[str
                 what: None if column is None or what in _TEXTS else table.number(column, row)
                 for what, column in columns.items()
             }
-            kind = numbers["kind"]
-            if kind is not None and kind in _RESETS:
-                raise DataError(f"row {row + 1} of {table.name} resets the system (EVID {kind:g}), which is not known.")
-            if not numbers["amount"] or (kind is not None and kind not in _DOSES):
-                continue  # a row of measurements
+            if not _is_dose(table, row, numbers):
+                continue
             dose = _dose(table, row, numbers, _state(table, columns["state"], row, states))
-            delay = "" if columns["delay"] is None else table.texts[columns["delay"]][row]
+            delay = table.text(columns["delay"], row)
             found[name].append(replace(dose, delay=delay) if delay else dose)
     return found
 
 
+def _refuse_others(table: _Table, others: list[str], dosed: list[int]) -> None:
+    """Refuse columns that would be ignored, unless the table holds what was measured as well."""
+    steady = next((column for column in others if column.strip().lower() in _STEADY), None)
+    for row in table.rows if steady else ():
+        if table.number(str(steady), row):
+            raise DataError(
+                f"row {row + 1} of {table.name} begins in the steady state of its dose ({steady}), which is not known. "
+                "Give the doses before as doses."
+            )
+    unknown = [column for column in others if column != steady]
+    if unknown and len(dosed) == len(table.rows):
+        known = ", ".join(_COLUMNS)
+        raise DataError(
+            f"{table.name} has a column {unknown[0]!r:.80}, which says nothing of doses; known are {known}."
+        )
+
+
+def _is_dose(table: _Table, row: int, numbers: Mapping[str, float | None]) -> bool:
+    """Whether a row is one; refused where its amount and its kind contradict each other."""
+    kind, amount, where = numbers["kind"], numbers["amount"], f"row {row + 1} of {table.name}"
+    if kind is not None and kind in _RESETS:
+        raise DataError(f"{where} resets the system (EVID {kind:g}), which is not known.")
+    if kind is not None and kind != _DOSE and kind not in _NO_DOSE:
+        raise DataError(f"{where} is of kind {kind:g} (EVID); known are 0, 1 and 2.")
+    if kind == _DOSE and not amount:
+        raise DataError(f"{where} is a dose (EVID 1) without an amount. Give one.")
+    if amount and kind is not None and kind in _NO_DOSE:
+        raise DataError(f"{where} has an amount, but EVID {kind:g} says that it is no dose. Correct one of them.")
+    return bool(amount)
+
+
 def _state(table: _Table, column: str | None, row: int, states: list[str]) -> str:
     """The state a row doses: by its name, or by its number from 1 up."""
-    value = None if column is None else table.cells[column][row]
-    if value is None:
+    if column is None:
         if not states:
             raise DataError(f"{table.name} does not say which state is dosed. Add a column 'state'.")
         return states[0]
+    value = table.cells[column][row]
+    if value is None:
+        raise DataError(f"{column!r} in row {row + 1} of {table.name} is empty. Say which state is dosed.")
     if isinstance(value, str):
         return value
     if value.is_integer() and 1 <= value <= len(states):

@@ -48,7 +48,14 @@ def read_done(
         **{n: number_of(v, f"[experiments] conditions {n}") for n, v in _table(section, "conditions").items()},
         **{n: _input(v, kind, f"[experiments] inputs {n}") for n, v in _table(section, "inputs").items()},
     }
+    for name in _table(section, "inputs"):
+        if name in _table(section, "conditions"):
+            raise ModelError(
+                f"[experiments] has {name!r} both in conditions and in inputs. Take it out of one of them."
+            )
     for name, one in done.items():
+        for twice in sorted(everywhere.keys() & one.inputs.keys()):
+            raise ModelError(f"[experiments] gives {twice!r} in a table and in the file. Take it out of one of them.")
         mine = [(what, entry) for what, entry in listed if str(entry.get("experiment", name)) == name]
         done[name] = Experiment(
             inputs={**one.inputs, **everywhere},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from gpnode.model import priors
 
 _PRIORS = {
     name: getattr(priors, name)
-    for name in ("Normal", "LogNormal", "HalfNormal", "Uniform", "Exponential", "Gamma", "InverseGamma")
+    for name in ("Normal", "LogNormal", "HalfNormal", "HalfCauchy", "Uniform", "Exponential", "Gamma", "InverseGamma")
 }
 
 
@@ -82,7 +83,7 @@ def entries_of(value: Any, where: str) -> list[tuple[str, Any]]:
 
 def number_of(value: Any, where: str) -> float:
     """A finite number."""
-    if not isinstance(value, int | float) or isinstance(value, bool) or value != value or abs(value) == float("inf"):
+    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= sys.float_info.max:
         raise ModelError(f"{where} must be a finite number; got {value!r:.80}.")
     return float(value)
 
