@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +12,9 @@ import pytest
 import gpnode as gn
 from gpnode.cli import run
 from gpnode.cli.fitting import problem_of
+from gpnode.data.scaling import Scaling
 from gpnode.formats.problem_toml import read_problem
+from gpnode.problem.planning import driving_of
 
 PROBLEM = """
 [data]
@@ -42,6 +45,7 @@ std = 0.05
 [sampler]
 method = "laplace"
 """
+SCALING = Scaling(*map(jnp.asarray, (np.ones(2), 0.0, 1.0, 12.0)))
 TIMES = np.array([0.0, 0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 9.0, 10.0, 12.0])
 
 
@@ -106,6 +110,49 @@ def test_mistakes_are_named(folder, old, new, words):
     (folder / "problem.toml").write_text(PROBLEM.replace(old, new, 1))
     with pytest.raises(gn.GpnodeError, match=words):
         bound(folder / "problem.toml")
+
+
+def triggered(old="", new=""):
+    text = PROBLEM.replace('{ time = 9.0, blood = "0.5*blood" }', WHEN.replace(old, new))
+    return text.replace("[parameters]", "[parameters]\nlimit = 2.5")
+
+
+def driven(path):
+    problem = read_problem(path)
+    return driving_of(problem.model, problem.data, SCALING, problem.data.done)
+
+
+WHEN = '{ when = "blood - limit", blood = "0.5*blood", count = 2 }'
+
+
+def test_events_are_triggered_by_formulas(folder):
+    text = PROBLEM.replace('{ time = 9.0, blood = "0.5*blood" }', WHEN).replace(
+        "[parameters]", "[parameters]\nlimit = 2.5"
+    )
+    (folder / "problem.toml").write_text(text)
+    problem = read_problem(folder / "problem.toml")
+    trigger = problem.data.done["0"].triggers[0]
+    assert trigger.count == 2
+    assert float(trigger.when(0.0, {"gut": 1.0, "blood": 4.0}, {"limit": 2.5})) == 1.5
+    assert float(trigger.changes["blood"](0.0, {"gut": 1.0, "blood": 4.0}, {"limit": 2.5})) == 2.0
+    assert not problem.data.done["0"].events
+    assert driven(folder / "problem.toml").counts.tolist() == [[2]]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('when = "blood - limit"', 'when = "blood - limit", time = 3.0', "both a time and when"),
+        ('when = "blood - limit"', "when = 3.0", "formula that turns positive"),
+        ('when = "blood - limit"', 'when = "blood - limit - what"', "when an event happens uses 'what'"),
+        ("count = 2", "count = 21", "1 to 20 times"),
+        ('blood = "0.5*blood", ', "", "changes at least one state"),
+    ],
+)
+def test_mistakes_in_triggers_are_named(folder, old, new, words):
+    (folder / "problem.toml").write_text(triggered(old, new))
+    with pytest.raises(gn.ModelError, match=words):
+        driven(folder / "problem.toml")
 
 
 @pytest.mark.slow

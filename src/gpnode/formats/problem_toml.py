@@ -17,7 +17,7 @@ from gpnode.data.observations import Observations
 from gpnode.errors import ModelError
 from gpnode.formats.base import Format, ProblemFile
 from gpnode.formats.formula import Formula, parse, parse_equations
-from gpnode.formats.toml_experiments import FILES, delay_names, given_names, read_done
+from gpnode.formats.toml_experiments import FILES, delay_names, event_names, given_names, read_done
 from gpnode.formats.toml_formulas import formulas_of, known_form, observable, since_last_of
 from gpnode.formats.toml_values import (
     choose,
@@ -186,7 +186,8 @@ def read_model(data: Observations, sections: Mapping[str, Mapping[str, Any]]) ->
     growing = since_last_of(sections["observables"])
     own = {n: v for n, v in parameters.items() if any(n in formula.names for formula in observed.values())}
     if "equations" in section:
-        parts["known"] = known_form(section["equations"], parameters, set(own), given, delay_names(data.done))
+        delays, happening = delay_names(data.done), event_names(sections["experiments"])
+        parts["known"] = known_form(section["equations"], parameters, set(own), given, delays, happening)
     elif set(parameters) - set(own):
         raise ModelError("[parameters] are for equations; this problem has none.")
     if "equations" not in section or any(k in section for k in ("degree", "terms")):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpnode.data.experiments import Dose, Event, Experiment, Input
+from gpnode.data.experiments import Dose, Event, Experiment, Input, Trigger
 from gpnode.data.protocols import INTERPOLATIONS, read_experiments
 from gpnode.errors import DataError, ModelError
 from gpnode.formats.formula import parse
@@ -32,6 +32,17 @@ def given_names(done: Mapping[str, Experiment]) -> set[str]:
 def delay_names(done: Mapping[str, Experiment]) -> set[str]:
     """Parameters by which doses are delayed."""
     return {dose.delay for one in done.values() for dose in one.doses if dose.delay is not None}
+
+
+def event_names(section: Mapping[str, Any]) -> set[str]:
+    """States and parameters in formulas of events."""
+    formulas = [
+        text
+        for entry in _list(section, "events")
+        for name, text in entry.items()
+        if isinstance(text, str) and name not in ("time", "count", "experiment")
+    ]
+    return {name for text in formulas for name in parse(text).names}
 
 
 def read_done(
@@ -60,7 +71,8 @@ def read_done(
         done[name] = Experiment(
             inputs={**one.inputs, **everywhere},
             doses=[*one.doses, *(_dose(entry) for what, entry in mine if what == "doses")],
-            events=[_event(entry) for what, entry in mine if what == "events"],
+            events=[_event(entry) for what, entry in mine if what == "events" and "when" not in entry],
+            triggers=[_trigger(entry) for what, entry in mine if what == "events" and "when" in entry],
             before={n: number_of(v, f"[experiments] before {n}") for n, v in _table(section, "before").items()},
         )
     for what, entry in listed:
@@ -114,22 +126,46 @@ def _dose(entry: Mapping[str, Any]) -> Dose:
 
 def _event(entry: Mapping[str, Any]) -> Event:
     """At a time, what becomes of states, by formulas."""
-    changes = {str(state): _change(to, state) for state, to in entry.items() if state not in ("time", "experiment")}
     try:
-        return Event(number_of(entry.get("time"), "[experiments] events time"), changes)
+        return Event(number_of(entry.get("time"), "[experiments] events time"), _changes(entry, ("time", "experiment")))
     except DataError as error:
         raise ModelError(f"[experiments] events: {error}") from None
+
+
+def _trigger(entry: Mapping[str, Any]) -> Trigger:
+    """When a formula turns positive, what becomes of states, by formulas."""
+    if "time" in entry:
+        raise ModelError("[experiments] events has both a time and when. Take one of them out, or make two events.")
+    if not isinstance(entry["when"], str):
+        raise ModelError(
+            '[experiments] events when must be a formula that turns positive, such as "x - 5"; '
+            f"got {entry['when']!r:.80}."
+        )
+    when = _function(entry["when"], "the formula of when an event happens")
+    try:
+        return Trigger(when, _changes(entry, ("when", "count", "experiment")), entry.get("count", 1))
+    except DataError as error:
+        raise ModelError(f"[experiments] events: {error}") from None
+
+
+def _changes(entry: Mapping[str, Any], others: tuple[str, ...]) -> dict[str, Any]:
+    return {str(state): _change(to, state) for state, to in entry.items() if state not in others}
 
 
 def _change(to: Any, state: str) -> Any:
     if not isinstance(to, str):
         return number_of(to, f"[experiments] events {state}")
-    formula = parse(to)
+    return _function(to, f"the event that changes {state!r}")
 
-    def change(t: Any, x: Named, p: Named) -> Any:
+
+def _function(text: str, what: str) -> Any:
+    """A formula of states and parameters as a function; ``what`` it is, for errors."""
+    formula = parse(text)
+
+    def function(t: Any, x: Named, p: Named) -> Any:
         values = {"t": t, **{n: x[n] for n in x if n in formula.names}, **{n: p[n] for n in p if n in formula.names}}
         for name in sorted(formula.names - set(values)):
-            raise ModelError(f"the event that changes {state!r} uses {name!r}, which is no state and no parameter.")
+            raise ModelError(f"{what} uses {name!r}, which is no state and no parameter.")
         return formula(values)
 
-    return change
+    return function

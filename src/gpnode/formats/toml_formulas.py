@@ -65,26 +65,31 @@ def _parameter(value: Any, where: str) -> Any:
 
 
 def known_form(
-    lines: Any, parameters: Mapping[str, Any], observed: set[str], given: set[str], delays: set[str]
+    lines: Any,
+    parameters: Mapping[str, Any],
+    observed: set[str],
+    given: set[str],
+    delays: set[str],
+    happening: set[str],
 ) -> KnownForm:
     """Equations as text; parameters that are ``observed``, in formulas of observables, need not be in them.
 
-    Experiments tell those that are ``given``; ``delays`` are those of doses.
+    Experiments tell those that are ``given``; ``delays`` are those of doses, ``happening`` those in formulas of events.
     """
     formulas = parse_equations(texts_of(lines, "[model] equations"))
     used = {name for formula in formulas.values() for name in formula.names}
-    parameters = {n: v for n, v in parameters.items() if n in used or n not in observed}
+    parameters = {n: v for n, v in parameters.items() if n in used | happening or n not in observed}
     priors = {str(n): _parameter(v, f"[parameters] {n}") for n, v in parameters.items()}
     for name in sorted(given & set(priors)):
         raise ModelError(f"{name!r} is in [parameters], and [experiments] gives it too. Take it out of one of them.")
-    priors |= {name: Given() for name in sorted(given & used)}
+    priors |= {name: Given() for name in sorted(given & (used | happening))}
     known = {*formulas, *priors, "t"}
     for state, formula in formulas.items():
         for name in sorted(formula.names - known):
             raise ModelError(f"the equation of {state!r} uses {name!r}; give it a prior or a number in [parameters].")
-    idle = [n for n in priors if n not in used | delays]
+    idle = [n for n in priors if n not in used | delays | happening]
     if idle:
-        raise ModelError(f"[parameters] has {idle[0]!r}, which no equation uses.")
+        raise ModelError(f"[parameters] has {idle[0]!r}, which no equation uses, and no event.")
     for name in priors:
         if name in formulas:
             raise ModelError(f"{name!r} is both a state and a parameter.")
