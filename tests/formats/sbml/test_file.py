@@ -55,7 +55,7 @@ def assert_paths_agree(file, model, experiment, k=0.5, rtol=1e-6):
 TRIGGERED = sbml.event("E", "B >= 3", {"B": "B - 2.2"})
 EVENTS = [
     sbml.event("E", "time > 1.05", {"A": "A + 1", "c": "c/2"}),
-    sbml.event("F", "2.5 - time < 0", {"B": "k"}, delay="0.1"),
+    sbml.event("F", "2.6 - time < 0", {"B": "k"}),
     sbml.event("never", "time > -1", {"B": "7"}),
 ]
 
@@ -70,6 +70,7 @@ def test_equations_and_events_are_those_of_the_file(tmp_path):
     assert float(slopes["B"]) == pytest.approx(2 * rate - 0.8)
     first, second = file.experiment.events
     assert (first.time, second.time) == (1.05, pytest.approx(2.6))
+    assert not file.experiment.measured_after
     made = {state: float(change(1.05, Named(x), Named(p))) for state, change in first.changes.items()}
     assert made == {"A@amount": 8.0, "c": 1.0}
     assert float(second.changes["B"](2.6, Named(x), Named(p))) == 0.8
@@ -99,6 +100,28 @@ def test_what_the_state_triggers_happens_as_in_the_simulation(tmp_path):
     assert_paths_agree(file, model, file.experiment_with(most=3))
 
 
+def test_events_that_include_their_time_come_before_what_is_measured_then(tmp_path):
+    for trigger, delay, at in (("time >= 2", None, 2.0), ("time > 2", "0.5", 2.5)):
+        event = sbml.event("E", trigger, {"B": "1"}, delay=delay)
+        experiment = gn.read_sbml(sbml.write(tmp_path, *network(event))).experiment
+        assert experiment.measured_after
+        assert [event.time for event in experiment.events] == [at]
+
+
+def test_starts_follow_priors(tmp_path):
+    parts = [
+        sbml.parameter("first", 2),
+        sbml.parameter("x", constant="false"),
+        sbml.initial("x", "first^2"),
+        sbml.rule("rate", "x", "-x"),
+    ]
+    file = gn.read_sbml(sbml.write(tmp_path, *parts))
+    assert file.model.initial == {"x": 4.0}
+    model = file.with_priors({"first": gn.LogNormal(0.0, 1.0)}).model
+    assert float(model.initial["x"](Named({"first": 3.0}))) == 9.0
+    assert set(model.parameters) == {"first"}
+
+
 def test_numbers_take_the_place_of_priors(tmp_path):
     file = gn.read_sbml(sbml.write(tmp_path, *network())).with_priors({"k": 0.25})
     assert file.model.dynamics.priors == {"k": 0.25, "R@q": 0.7}
@@ -114,6 +137,7 @@ def test_numbers_take_the_place_of_priors(tmp_path):
         ([sbml.event("E", "time >= 0", {"B": "1"}, before="false")], "at the very start"),
         ([sbml.event("E", "B > 3", {"B": "1"}), sbml.event("F", "time > 1", {"B": "9"})], "'F' changes can trigger it"),
         ([sbml.event("E", "time > 1", {"B": "1"}), sbml.event("F", "time > 1", {"c": "9"})], "at the same time"),
+        ([sbml.event("E", "time > 1", {"B": "1"}), sbml.event("F", "time >= 2", {"c": "9"})], "Write them in one way"),
         ([sbml.event("E", "time^2 > 1", {"B": "1"})], "no time that can be told"),
         ([sbml.event("E", "time > 1", {"B": "unused"})], "uses 'unused', which has a prior and is in no equation"),
     ],

@@ -18,6 +18,7 @@ from gpnode.formats.sbml.system import Happening, System
 from gpnode.model.dynamics import KnownForm, Named
 from gpnode.model.model import Model
 from gpnode.model.observation.observables import Observable
+from gpnode.solvers import NativeStiff
 
 _SIGNS = {"gt": 1.0, "geq": 1.0, "lt": -1.0, "leq": -1.0}
 
@@ -36,12 +37,12 @@ def state_model(
             )
     equations = Equations(system)
     used = {n for n in system.needed([slope_of(state) for state in system.states]) if n in system.numbers}
+    observables = {name: _observable(equations, name) for name in measured if name not in system.states}
     own = {name: prior for name, prior in priors.items() if name not in used}
-    observables = {name: _observable(equations, name, own) for name in measured if name not in system.states}
-    seen = {name for observable in observables.values() for name in observable.priors}
+    elsewhere = system.needed([*observables, *map(at_start, system.states)])
     for name in own:
-        if name not in seen:
-            raise ModelError(f"{name!r} has a prior, but neither equations nor what is measured use it.")
+        if name not in elsewhere:
+            raise ModelError(f"{name!r} has a prior, but neither equations, starts nor what is measured use it.")
     numbers = {name: priors.get(name, system.numbers[name]) for name in system.numbers if name in used}
     for name, number in numbers.items():
         if isinstance(number, float) and not math.isfinite(number):
@@ -50,16 +51,15 @@ def state_model(
     def slopes(t: Any, x: Named, p: Named) -> dict[str, Any]:
         return {state: jnp.asarray(slope, dtype=float) for state, slope in equations.slopes(t, x, p).items()}
 
-    initial = {state: _start(equations, state, priors) for state in system.states}
     given = settings.get("initial", {})
-    return Model(
-        KnownForm(system.states, slopes, numbers),
-        **{
-            **settings,
-            "initial": {**initial, **given},
-            "observables": {**observables, **settings.get("observables", {})},
-        },
-    )
+    both = {
+        "solver": NativeStiff(),  # rates of networks differ by orders of magnitude, and may jump
+        **settings,
+        "initial": {state: _start(equations, state, priors) for state in system.states if state not in given} | given,
+        "observables": observables | settings.get("observables", {}),
+        "parameters": own | settings.get("parameters", {}),
+    }
+    return Model(KnownForm(system.states, slopes, numbers), **both)
 
 
 def _start(equations: Equations, state: str, priors: Mapping[str, Any]) -> Any:
@@ -73,7 +73,7 @@ def _start(equations: Equations, state: str, priors: Mapping[str, Any]) -> Any:
     return lambda p: jnp.asarray(equations.values([name], 0.0, {}, p)[name], dtype=float)
 
 
-def _observable(equations: Equations, name: str, own: Mapping[str, Any]) -> Observable:
+def _observable(equations: Equations, name: str) -> Observable:
     system = equations.system
     if name not in system.identifiers and name != amount_of(name.removesuffix("@amount")):
         raise ModelError(f"{name!r:.60} is not in the file, so that it cannot be measured.")
@@ -83,7 +83,7 @@ def _observable(equations: Equations, name: str, own: Mapping[str, Any]) -> Obse
         states = {state: x[state] for state in system.states}
         return equations.values([name], t, states, {n: p[n] for n in p if n in needed})[name]
 
-    return Observable(value, {n: prior for n, prior in own.items() if n in needed})
+    return Observable(value)
 
 
 def state_experiment(system: System, priors: Mapping[str, Any], most: int | None) -> Experiment:
@@ -98,9 +98,25 @@ def state_experiment(system: System, priors: Mapping[str, Any], most: int | None
         elif done is not None:
             triggers.append(done)
     times = [event.time for event in events]
+    after = {_includes_its_time(h) for h in system.happenings if _is_timed(system, h)}
+    if len(after) > 1:
+        raise SbmlError(
+            "some events include the time at which they are triggered (>=), others do not (>), and a fit cannot tell "
+            "them apart. Write them in one way."
+        )
     if len(set(times)) < len(times):
         raise SbmlError("several events happen at the same time, whose order a fit does not keep. Join them into one.")
-    return Experiment(events=events, triggers=triggers)
+    return Experiment(events=events, triggers=triggers, measured_after=True in after)
+
+
+def _is_timed(system: System, happening: Happening) -> bool:
+    return not system.needed(names_in(happening.trigger)) & set(system.states)
+
+
+def _includes_its_time(happening: Happening) -> bool:
+    """Whether what is measured at the time of an event is what comes after it."""
+    late = happening.delay is not None
+    return late or (isinstance(happening.trigger, Call) and happening.trigger.function in ("geq", "leq"))
 
 
 class _Translation:
