@@ -174,6 +174,14 @@ def test_delays_and_the_values_they_use(tmp_path):
     assert np.allclose(simulate(tmp_path, *late, times=times)["n"], [0, 0, 3, 3])
 
 
+def test_rounding_does_not_order_what_happens_at_once(tmp_path):
+    first = sbml.event("A", "time >= 0.3", {"n": "n*2 + 1"}, priority="1", at_trigger="false")
+    second = sbml.event("B", "time >= 0.1", {"n": "n + 10"}, delay="0.2", priority="2", at_trigger="false")
+    assert simulate(tmp_path, *counter(first, second), times=[0, 0.3])["n"][-1] == 21
+    late = sbml.event("B", "time >= 0.1", {"n": "1"}, delay="0.2")
+    assert simulate(tmp_path, *counter(late), times=[0, 0.3])["n"].tolist() == [0, 1]
+
+
 def test_what_is_not_persistent_is_dropped(tmp_path):
     for persistent, want in (("true", 1), ("false", 0)):
         parts = counter(sbml.event("E", "x > 1 && x < 2", {"n": "1"}, delay="1.5", persistent=persistent))

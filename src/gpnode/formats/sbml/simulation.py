@@ -15,6 +15,7 @@ from gpnode.errors import SbmlError
 from gpnode.formats.sbml.running import Running
 from gpnode.formats.sbml.system import System
 
+_ROUNDING = 1e-13  # of a time
 _COST_OF_IMPLICIT = 50  # steps of the solver that is tried when the first one fails count that much
 
 
@@ -197,10 +198,16 @@ class _Course:
                 if not delay >= 0 or not math.isfinite(delay):
                     raise SbmlError(f"the delay of the event {happening.name!r} is {delay:g} at time {t:g}.")
                 values = self.running.changes(i, t, y) if happening.at_trigger else None
-                self.pending.append(_Pending(i, t + delay, values))
+                self.pending.append(_Pending(i, self._due(t + delay), values))
             elif not now[i] and self.true[i] and not happening.persistent:
                 self.pending = [pending for pending in self.pending if pending.index != i]
         self.true = list(now)
+
+    def _due(self, at: float) -> float:
+        """A time that is wanted, or at which something else is due, if only rounding tells them apart."""
+        near = int(np.searchsorted(self.times, at))
+        others = [*self.times[max(near - 1, 0) : near + 1].tolist(), *(pending.due for pending in self.pending)]
+        return next((other for other in others if abs(other - at) <= _ROUNDING * abs(at)), at)
 
     def _first_of(self, due: list[_Pending], t: float, y: np.ndarray) -> _Pending:
         if len(due) == 1:
