@@ -41,6 +41,7 @@ class Call:
     arguments: tuple[Tree, ...]
     size: int = field(init=False, compare=False, repr=False)
     depth: int = field(init=False, compare=False, repr=False)
+    names: frozenset[str] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         operation = OPERATIONS.get(self.function)
@@ -57,6 +58,7 @@ class Call:
             )
         object.__setattr__(self, "size", size)
         object.__setattr__(self, "depth", depth)
+        object.__setattr__(self, "names", frozenset().union(*map(names_in, self.arguments)))
 
 
 Tree = Number | Name | Call
@@ -76,7 +78,9 @@ def nodes_in(tree: Tree) -> Iterator[Tree]:
 
 def names_in(tree: Tree) -> frozenset[str]:
     """The names whose values it needs."""
-    return frozenset(node.id for node in nodes_in(tree) if isinstance(node, Name))
+    if isinstance(tree, Call):
+        return tree.names
+    return frozenset((tree.id,)) if isinstance(tree, Name) else frozenset()
 
 
 def replace_names(tree: Tree, trees: Mapping[str, Tree]) -> Tree:
@@ -88,10 +92,11 @@ def replace_names(tree: Tree, trees: Mapping[str, Tree]) -> Tree:
             return node
         if isinstance(node, Name):
             return trees.get(node.id, node)
+        if node.names.isdisjoint(trees):
+            return node
         if id(node) not in made:
             arguments = tuple(replaced(a) for a in node.arguments)
-            same = all(new is old for new, old in zip(arguments, node.arguments, strict=True))
-            made[id(node)] = node if same else Call(node.function, arguments)
+            made[id(node)] = Call(node.function, arguments)
         return made[id(node)]
 
     return replaced(tree)

@@ -11,7 +11,7 @@ from xml.parsers import expat
 from gpnode.errors import SbmlError
 
 MOST_BYTES = 20_000_000
-_MOST_ELEMENTS = 500_000
+_MOST_ELEMENTS = 300_000
 _DEEPEST = 250
 _MOST_FILES = 50  # that models are put together from
 _HONOURED = {"comp", "l3v2extendedmath"}
