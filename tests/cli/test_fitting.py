@@ -26,6 +26,7 @@ def test_a_fit_leaves_everything_needed_behind(place):
         "posterior.nc",
         "report.html",
         "equations.txt",
+        "answers",
     }
     assert "dhare/dt = alpha*hare - beta*hare*lynx" in (folder / "equations.txt").read_text()
     again = read_problem(folder / "problem.toml")

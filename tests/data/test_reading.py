@@ -138,12 +138,32 @@ RIGHT = {
     "Excel with remarks": (sheet((*EXCEL[0], "remark"), *((*row, "fine") for row in EXCEL[1:])), {}),
     "Excel with numbers as text": (sheet(EXCEL[0], *(tuple(map(str, row)) for row in EXCEL[1:])), {}),
     "long": (rows(header=LONG[0], columns=list(zip(*LONG[1:], strict=True))), {}),
+    "units row that tells the unit of time": (rows(header=("time", "x", "y"), columns=(["[h]", *text(TIMES)], ["mM", *text(X)], ["g/L", *text(Y)])), {}),
+    "German words for times": (rows(";", ",", header=("Stunden", "x", "y")), {}),
+    "weeks of the ISO": (rows(header=("date", "x", "y"), columns=([f"2024-W{2 + i:02d}" for i in range(8)], X, Y)), {"per_time": 14}),
+    "dates with a clock of twelve hours": (rows(header=("timestamp", "x", "y"), columns=([f"3/14/2024 {h if h < 13 else h - 12}:00 {'PM' if h > 11 else 'AM'}" for h in range(8, 16)], X, Y)), {"per_time": 2}),
+    "standard deviations beside values": (rows(header=("time", "x", "x_sd", "y", "sd"), columns=(TIMES, X, X / 10, Y, Y / 20)), {}),
     "long, named": (rows(header=("time", "what_else", "z"), columns=list(zip(*LONG[1:], strict=True))), {"variable": "what_else", "value": "z"}),
 }  # fmt: skip
 
 MISSING = {
     word: rows(columns=(TIMES, replaced(X, [2, 5], word), Y))
-    for word in ("n.d.", "NA", "n/a", "NaN", "-", "", "null", "missing", "?", "#N/A", "ND")
+    for word in (
+        "n.d.",
+        "NA",
+        "n/a",
+        "NaN",
+        "-",
+        "",
+        "null",
+        "missing",
+        "?",
+        "#N/A",
+        "ND",
+        "not measured",
+        "#DIV/0!",
+        "k.A.",
+    )
 }
 
 REFUSED = {
@@ -183,6 +203,13 @@ REFUSED = {
     "a limit among times": (rows(columns=(replaced(TIMES, 2, "<1"), X, Y)), {}, "time of 'time' in row 3 is '<1.0'"),
     "replicates by letters": (rows(header=("time", "OD a", "OD b"), columns=(TIMES, X, X * 1.01)), {}, "look like replicates of one thing"),
     "no replicates where they are asked for": (rows(), {"replicates": True}, "no columns look like replicates"),
+    "on its side": ("time,0,1,2,3\nx,1.5,2.5,3.5,4.5\ny,9,8,7,6\n", {}, "lies on its side: times stand in its first row, and 'x'"),
+    "errors beside numbers": (rows(columns=(TIMES, [f"{v} ± 0.1" for v in X], Y)), {}, "row 1 is '1.25 ± 0.1', which is a number with its error"),
+    "percent": (rows(columns=(TIMES, [f"{v}%" for v in X], Y)), {}, "row 1 is '1.25%', which is a number with its unit"),
+    "times with their unit": (rows(columns=([f"{t} h" for t in TIMES], X, Y)), {}, r"row 1 is '0.0 h', which is a number with its unit.*\(h\)"),
+    "a limit that is not told": (rows(columns=(TIMES, replaced(X, 7, "OVRFLW"), Y)), {}, "row 8 is 'OVRFLW', which is beyond what can be measured"),
+    "things that are pooled": ("time,kind,x,y\n" + "".join(f"{t},{k},{t + i},{t - i}\n" for t in range(4) for i, k in enumerate("aabb")), {}, "times repeat, with different words in 'kind'"),
+    "something else beside replicates": (rows(header=("time", "OD_1", "OD_2", "T"), columns=(TIMES, X, X + 0.05, Y)), {"replicates": True}, "T would be counted 2 times.*--variables OD_1,OD_2"),
     "runs or variables": (rows(header=("time", "kind", "z"), columns=list(zip(*LONG[1:], strict=True))), {}, "times repeat, once for each 'kind'"),
 }  # fmt: skip
 
@@ -249,6 +276,12 @@ def test_replicates_are_runs_of_one_thing(tmp_path):
     assert data.variables == ("OD",)
     assert data.experiments == ("1", "2", "3")
     assert np.allclose(data.of("OD")[1].values, X + 0.05)
+    header, mean = ("time", "OD_1", "OD_2", "OD_3", "mean", "sd", "T"), (TIMES, X, X + 0.05, X - 0.05, X, X / 50, Y)
+    chosen = read(tmp_path, rows(header=header, columns=mean), replicates=True, variables=["OD_1", "OD_2"])
+    assert [s.variable for s in chosen.series] == ["OD", "OD"]
+    summed_up = read(tmp_path, rows(header=header[:-1], columns=mean[:-1]), replicates=True)
+    assert [s.variable for s in summed_up.series] == ["OD", "OD", "OD"]
+    assert "'mean' follows from the replicates" in str(summed_up)
     alone = read(tmp_path, content, variables=["OD_1", "OD_2", "OD_3"])
     assert alone.variables == ("OD_1", "OD_2", "OD_3")
 
@@ -263,6 +296,19 @@ def test_subjects_with_numbers_are_runs(tmp_path, by_time):
     assert data.variables == ("conc",)
     assert np.allclose(data.series[1].values, 20 * np.exp(-np.array([0, 1, 2, 4]) / 2), atol=1e-3)
     assert any("'Subject' tells experiments apart" in note for note in data.notes)
+
+
+def test_long_tables_with_replicates(tmp_path):
+    lines = [
+        f"{day},{what},{level + day + k / 10},{k}"
+        for day in range(4)
+        for what, level in (("glucose", 5), ("lactate", 1))
+        for k in (1, 2)
+    ]
+    data = read(tmp_path, "day,analyte,conc,replicate\n" + "\n".join(lines) + "\n")
+    assert data.variables == ("glucose", "lactate")
+    assert data.experiments == ("1", "2")
+    assert data.of("lactate")[1].values.tolist() == [1.2, 2.2, 3.2, 4.2]
 
 
 def test_what_is_the_same_throughout_a_run_is_no_measurement(tmp_path):

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpnode._files import make_folder, write_text
+from gpnode.cli.answers import EQUATIONS, Answers
 from gpnode.cli.exits import add_command
-from gpnode.cli.runs import exit_code_of, pair, verdict_as_json
+from gpnode.cli.runs import pair
 from gpnode.errors import CheckpointError, DataError, ModelError
 from gpnode.inference.running.budget import read_budget
 
@@ -255,8 +256,11 @@ def _resume(options: argparse.Namespace) -> int:
 
 def _write_draft(folder: Path, quiet: bool, posterior: Posterior) -> None:
     """A first report, from the approximation at the maximum, for as long as chains run."""
+    import matplotlib.pyplot as plt
+
     from gpnode.render.report.page import write_report
 
+    plt.switch_backend("Agg")
     write_text(folder / "equations.txt", f"{DRAFT}\n\n{posterior.equations()}\n")
     write_report(posterior, folder / "report.html", notice=DRAFT)
     if not quiet:
@@ -265,14 +269,10 @@ def _write_draft(folder: Path, quiet: bool, posterior: Posterior) -> None:
 
 def _run(folder: Path, problem: ProblemFile, method: Any, seed: int, options: argparse.Namespace) -> int:
     """Fit with a checkpoint, write results, print the verdict."""
-    import matplotlib.pyplot as plt
-
     from gpnode.fitting.single import fit
     from gpnode.formats.runs import CHECKPOINT, POSTERIOR
     from gpnode.inference.running.checkpoint import read_chain
-    from gpnode.render.report.page import write_report
 
-    plt.switch_backend("Agg")
     is_new = not (folder / POSTERIOR).exists() and read_chain(folder / CHECKPOINT, 0) is None
     try:
         posterior = fit(
@@ -287,15 +287,18 @@ def _run(folder: Path, problem: ProblemFile, method: Any, seed: int, options: ar
         )
         posterior.save(folder / POSTERIOR)
         write_text(folder / "equations.txt", f"{posterior.equations()}\n")
-        write_report(posterior, folder / "report.html")
+        answers = Answers(folder, posterior)
+        for kind in EQUATIONS:
+            answers.equations(kind)
+        write_text(folder / "report.html", answers.report())
+        verdict = answers.verdict()
     except KeyboardInterrupt:
         print(f"gpnode: stopped; everything up to here is kept. Go on with: gpnode resume {folder}", file=sys.stderr)
         raise
-    verdict = posterior.diagnose()
     if options.json:
-        print(json.dumps(verdict_as_json(verdict)))
+        print(json.dumps(verdict["content"]))
     else:
         print(posterior.equations(), "\n")
-        print(verdict)
+        print(verdict["text"])
         print(f"\nopen {folder / 'report.html'} in a browser")
-    return exit_code_of(verdict)
+    return int(verdict["exit_code"])

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpnode._files import write_text
-from gpnode.cli.exits import NOT_CONVERGED, NOT_EXPLAINED, OK, add_command
+from gpnode.cli.answers import EQUATIONS, Answers
+from gpnode.cli.exits import OK, add_command
 from gpnode.errors import ModelError
 
 if TYPE_CHECKING:  # commands load what they need when they run: help is there at once
     from gpnode.data.experiments import Experiment
-    from gpnode.results.diagnostics.verdict import Verdict
     from gpnode.results.posterior import Posterior
 
 
@@ -156,34 +156,10 @@ def _done(options: argparse.Namespace, experiment: str, posterior: Posterior) ->
     return Experiment(inputs=conditions, doses=doses, events=before.events)
 
 
-def verdict_as_json(verdict: Verdict) -> dict[str, Any]:
-    """A verdict in a form JSON can hold."""
-    return {
-        "headline": verdict.headline,
-        "converged": verdict.converged,
-        "explains": verdict.explains,
-        "recommended": verdict.recommended,
-        "checks": [
-            {"half": c.half, "name": c.name, "passed": c.passed, "finding": c.finding, "remedy": c.remedy}
-            for c in verdict.checks
-        ],
-    }
-
-
-def exit_code_of(verdict: Verdict) -> int:
-    """What a verdict means to a shell."""
-    if not verdict.converged:
-        return NOT_CONVERGED
-    return OK if verdict.explains else NOT_EXPLAINED
-
-
 def _diagnose(options: argparse.Namespace) -> int:
-    from gpnode.formats.runs import load_run
-
-    posterior = load_run(options.run)
-    verdict = posterior.diagnose()
-    print(json.dumps(verdict_as_json(verdict)) if options.json else verdict)
-    return exit_code_of(verdict)
+    verdict = Answers(options.run).verdict()
+    print(json.dumps(verdict["content"]) if options.json else verdict["text"])
+    return int(verdict["exit_code"])
 
 
 def _compare(options: argparse.Namespace) -> int:
@@ -199,39 +175,23 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
-    from gpnode.formats.runs import load_run
-
-    posterior = load_run(options.run)
-    equations = posterior.equations()
-    if options.kind == "notebook":
+    answers = Answers(options.run)
+    if options.kind in EQUATIONS:
+        print(answers.equations(options.kind), end="")
+    elif options.kind == "notebook":
         from gpnode.render.notebook_file import write_notebook
 
-        print(write_notebook(posterior, options.run), end="")
-    elif options.kind == "csv":
-        flat = {name: values.ravel() for name, values in posterior.scalars()}
+        print(write_notebook(answers.posterior, options.run), end="")
+    else:
         import pandas as pd
 
+        flat = {name: values.ravel() for name, values in answers.posterior.scalars()}
         print(pd.DataFrame(flat).to_csv(index=False, float_format="%.8g"), end="")
-    elif options.kind == "sympy":
-        for state, right in equations.expressions().items():
-            print(f"{state}: {right!r}")
-    else:
-        print(
-            equations.latex() if options.kind == "latex" else equations.python(start=posterior.first_values()), end=""
-        )
-        print()
     return OK
 
 
 def _report(options: argparse.Namespace) -> int:
-    import matplotlib.pyplot as plt
-
-    from gpnode.formats.runs import load_run
-    from gpnode.render.report.page import write_report
-
-    plt.switch_backend("Agg")
-    posterior = load_run(options.run)
     target = options.output or options.run / "report.html"
-    write_report(posterior, target)
+    write_text(target, Answers(options.run).report())
     print(f"open {target} in a browser")
     return OK

@@ -29,7 +29,16 @@ MISSING = frozenset(
         "—",
         "?",
         "#n/a",
+        "#value!",
+        "#div/0!",
         "missing",
+        "no data",
+        "not measured",
+        "not determined",
+        "not available",
+        "nicht gemessen",
+        "k.a.",
+        "k. a.",
         ".",
     ]
 )
@@ -42,11 +51,18 @@ _WITH_COMMA = re.compile(rf"[+-]?(?:\d+,\d*|,\d+){_EXPONENT}")
 _COMMA_GROUPS, _POINT_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+"), re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+")
 _COMMA_GROUPS_AND_POINT = re.compile(rf"{_COMMA_GROUPS.pattern}\.\d*{_EXPONENT}")
 _POINT_GROUPS_AND_COMMA = re.compile(rf"{_POINT_GROUPS.pattern},\d*{_EXPONENT}")
+_BEYOND_LIMITS = frozenset(
+    [*("blq", "bloq", "bql", "bdl", "blod", "lod", "loq", "<lod", "<loq", "< lod", "< loq", "below detection"),
+     *("below lod", "below loq", "overflow", "ovrflw", "over", "oor", "saturated", "high", "low", "tntc")]
+)  # fmt: skip
+_WITH_ERROR = re.compile(r"\S*\d\S*\s*(?:±|\+/-|\+-)\s*\S+")
+_WITH_UNIT = re.compile(r"[+-]?[\d.,]*\d\s*(?P<unit>%|(?<=\s)[^\W\d].{0,9})")
 _LIMIT = re.compile(r"([<>≤≥])\s*=?\s*(\S+)")
 _CLOCK = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?")
 _DATE_FORMS = ("%d.%m.%Y", "%d.%m.%y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%d %B %Y")
 _MORE_DATE_FORMS = ("%b %d, %Y", "%B %d, %Y", "%d-%b-%Y", "%d-%b-%y", "%Y/%m/%d", "%Y.%m.%d", "%Y%m%d")
-_TIMES_OF_DAY = ("", " %H:%M", " %H:%M:%S")
+_TIMES_OF_DAY = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+_WEEK = re.compile(r"(\d{4})-?W(\d\d)")
 
 
 @dataclass(frozen=True)
@@ -129,14 +145,31 @@ def is_limit(value: float | str | None) -> bool:
     return found is not None and is_number(found[2])
 
 
+def more_than_numbers(values: Sequence[float | str | None]) -> bool:
+    """Whether words are numbers with an error beside them, or with their unit, which is the same in every cell."""
+    words = [value for value in values if isinstance(value, str)]
+    units = [_WITH_UNIT.fullmatch(word) for word in words]
+    if all(units) and len({unit["unit"] for unit in units if unit}) == 1:
+        return True
+    return bool(words) and all(_WITH_ERROR.fullmatch(word) for word in words)
+
+
 def refuse_words(column: str, values: Sequence[float | str | None], what: str, *, limits: bool) -> None:
     """Refuse a cell of a column of numbers that is none in the style of the table; ``limits`` may be allowed."""
     for i, value in enumerate(values):
         if isinstance(value, str) and not (limits and is_limit(value)):
-            raise DataError(
-                f"{what} of {column!r} in row {i + 1} is {value!r}, which is not a number. Correct it, or leave the "
-                "cell empty if it is missing."
-            )
+            raise DataError(f"{what} of {column!r} in row {i + 1} is {value!r:.60}, which is {_why_no_number(value)}")
+
+
+def _why_no_number(cell: str) -> str:
+    unit = _WITH_UNIT.fullmatch(cell)
+    if _WITH_ERROR.fullmatch(cell):
+        return "a number with its error beside it. Put errors into a column of their own."
+    if unit is not None:
+        return f"a number with its unit. Write the number alone, and the unit into the header: ({unit['unit']})."
+    if cell.lower() in _BEYOND_LIMITS:
+        return "beyond what can be measured, but not beyond which value. Write that, such as <0.5 or >4."
+    return "not a number. Correct it, or leave the cell empty if it is missing."
 
 
 # -- times -----------------------------------------------------------------------------------
@@ -166,6 +199,8 @@ def dates_of(column: str, cells: Sequence[str]) -> pd.Series | None:
     iso = pd.to_datetime(texts, errors="coerce", format="ISO8601", utc=True)
     if iso[filled.index].notna().all() and filled.str.contains("-|T").all():
         return iso
+    if filled.map(lambda cell: _WEEK.fullmatch(cell) is not None).all():  # from the Monday on
+        return pd.to_datetime(texts.str.replace("-", "") + "1", errors="coerce", format="%GW%V%u", utc=True)
     read: dict[str, pd.Series] = {}
     for form in (*_DATE_FORMS, *_MORE_DATE_FORMS):
         for clock in _TIMES_OF_DAY:

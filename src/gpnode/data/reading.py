@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import keyword
 import re
 from collections.abc import Sequence
@@ -10,29 +11,46 @@ from pathlib import Path
 
 import pandas as pd
 
-from gpnode.data.cells import read_grid
-from gpnode.data.numbers import MISSING, NumberStyle, clock_hours, dates_of, find_style, is_limit, refuse_words
-from gpnode.data.recognising import TableFile, join_replicates, leave_out_conditions, recognise_long
+from gpnode.data.cells import Grid, read_grid
+from gpnode.data.numbers import (
+    MISSING,
+    NumberStyle,
+    clock_hours,
+    dates_of,
+    find_style,
+    is_limit,
+    is_number,
+    more_than_numbers,
+    refuse_words,
+)
+from gpnode.data.recognising import (
+    TableFile,
+    join_replicates,
+    leave_out_conditions,
+    leave_out_spreads,
+    recognise_long,
+)
 from gpnode.errors import DataError
 
 _TIMES = tuple(
     re.compile(names)  # the first that is found, if it is found once
     for names in (
         "time",
-        "(?i:times|zeit|temps|tiempo|date|datetime|timestamp|elapsed[_ ]?time|time)",
+        "(?i:times|zeit|uhrzeit|temps|tiempo|date|datum|fecha|datetime|timestamp|elapsed([_ ]?time)?|time)",
         "(?i:time_(?:s|sec|min|h|hrs?|hours?|d|days?))",
         "(?i:days?|hours?|hrs|minutes?|min|seconds?|sec|weeks?|months?|years?|yr)|t|T",
+        "(?i:tage?|stunden?|minuten?|sekunden?|wochen?|monate?|jahre?|jours?|heures?|ann[ée]es?)",
         "h|s",  # in capitals they are states
     )
 )
 _ROW_NUMBERS = ("", "no", "no.", "nr", "nr.", "#", "index", "row", "sample", "unnamed: 0")
 _UNITS = {
-    **dict.fromkeys(("s", "sec", "second", "seconds"), "second"),
-    **dict.fromkeys(("min", "minute", "minutes"), "minute"),
-    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), "hour"),
-    **dict.fromkeys(("d", "day", "days"), "day"),
-    **dict.fromkeys(("week", "weeks"), "week"),
-    **dict.fromkeys(("yr", "year", "years"), "year"),
+    **dict.fromkeys(("s", "sec", "second", "seconds", "sekunde", "sekunden"), "second"),
+    **dict.fromkeys(("min", "minute", "minutes", "minuten"), "minute"),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours", "stunde", "stunden", "heure", "heures"), "hour"),
+    **dict.fromkeys(("d", "day", "days", "tag", "tage", "jour", "jours"), "day"),
+    **dict.fromkeys(("week", "weeks", "woche", "wochen"), "week"),
+    **dict.fromkeys(("yr", "year", "years", "jahr", "jahre", "année", "années", "annee", "annees"), "year"),
 }
 _PER_HOUR = {"second": 3600.0, "minute": 60.0, "hour": 1.0, "day": 1 / 24}
 
@@ -54,10 +72,11 @@ def read_table(
     """Read a table file, and find out which column is what where the arguments do not say."""
     grid = read_grid(Path(path), separator, sheet)
     notes = list(grid.notes)
+    _refuse_lying(grid)
     names, renamed = _short_names(grid.header)
     notes += [f"column {old!r} is called {new}" for old, new in renamed if old]
     cells = {name: [row[i] for row in grid.rows] for i, name in enumerate(names)}
-    _drop_units_row(cells, notes)
+    units = _drop_units_row(cells, notes)
 
     def column(name: str | None) -> str | None:
         """The short name of a column that was named in either way."""
@@ -74,14 +93,16 @@ def read_table(
     style = find_style(((i + 1, cell) for column in cells.values() for i, cell in enumerate(column)), decimal)
     if style.decimal == ",":
         notes.append("decimal commas")
-    unit = time_unit or _unit_of(grid.header[names.index(time)])
+    unit = time_unit or _unit_of(grid.header[names.index(time)]) or _unit_of(units.get(time, ""))
     times, unit, more = _times(time, cells.pop(time), style, unit)
     words = [name for name in (variable, experiment) if name is not None]
     columns, texts, more_notes = _columns(cells, style, words, [value, *(chosen or ())], chosen is None)
     table = pd.DataFrame({time: times, **columns})
     found = TableFile(table, time, variable, value, experiment, unit, (*notes, *more, *more_notes))
     if chosen is not None:
-        return replace(found, table=table[[c for c in table.columns if c in (time, *words, *chosen)]])
+        found = replace(found, table=table[[c for c in table.columns if c in (time, *words, *chosen)]])
+        return join_replicates(found, True) if replicates else found
+    found = leave_out_spreads(found)
     if variable is None:
         found = recognise_long(found, texts)
     left_out = [name for name in texts if name not in (found.variable, found.experiment)]
@@ -111,7 +132,7 @@ def _columns(
             columns[name] = _words(column)
         elif not filled and not wanted:
             notes.append(f"column {name!r} is empty and left out")
-        elif numbers < 0.5 * len(filled) and not wanted:
+        elif numbers < 0.5 * len(filled) and not wanted and not more_than_numbers(filled):
             texts.append(name)
             columns[name] = _words(column)
         elif all_wanted and _numbers_rows(name, values):
@@ -157,20 +178,32 @@ def _short_names(header: list[str]) -> tuple[list[str], list[tuple[str, str]]]:
 
 def _unit_of(header: str) -> str | None:
     """The unit of time that a header names: "Time (h)" has hours."""
-    inside = re.search(r"[(\[]\s*([A-Za-z]+)\s*[)\]]|time_([A-Za-z]+)$", header, re.IGNORECASE)
+    inside = re.search(r"[(\[/]\s*([A-Za-z]+)\s*[)\]]?$|time_([A-Za-z]+)$", header, re.IGNORECASE)
     return _UNITS.get((inside[1] or inside[2] if inside else header).lower())
 
 
-def _drop_units_row(cells: dict[str, list[str]], notes: list[str]) -> None:
-    """Leave out a first row of units, which stands above columns of numbers."""
+def _refuse_lying(grid: Grid) -> None:
+    """Refuse a table that lies on its side: times along the first row, and a row for each variable."""
+    times = grid.header[1:]
+    if len(times) < 3 or not all(map(is_number, times)) or any(not row[0] or is_number(row[0]) for row in grid.rows):
+        return
+    if all(float(a) < float(b) for a, b in itertools.pairwise(times)):
+        raise DataError(
+            f"the table lies on its side: times stand in its first row, and {grid.rows[0][0]!r} in a row of its own. "
+            "Transpose it: one column of times, and one for each variable."
+        )
+
+
+def _drop_units_row(cells: dict[str, list[str]], notes: list[str]) -> dict[str, str]:
+    """Leave out a first row of units, which stands above columns of numbers; returns them."""
     first = [column[0] for column in cells.values()]
     below = [[cell for cell in column[1:] if cell.lower() not in MISSING] for column in cells.values()]
     numeric = [i for i, column in enumerate(below) if column and all(re.search(r"\d", cell) for cell in column)]
     words = [i for i in numeric if first[i] and not re.search(r"\d", first[i]) and first[i].lower() not in MISSING]
-    if len(words) >= 2 and len(words) >= len(numeric) - 1 and len(next(iter(cells.values()))) > 2:
-        for column in cells.values():
-            del column[0]
-        notes.append("the first row has units and is left out")
+    if len(words) < 2 or len(words) < len(numeric) - 1 or len(next(iter(cells.values()))) <= 2:
+        return {}
+    notes.append("the first row has units and is left out")
+    return {name: column.pop(0) for name, column in cells.items()}
 
 
 # -- times -----------------------------------------------------------------------------------
@@ -205,6 +238,8 @@ def _times(
         return pd.Series(values, dtype=float), unit, []
     dates = dates_of(name, cells)
     if dates is None:
+        if more_than_numbers(filled):
+            refuse_words(name, values, "time", limits=False)
         return _words(cells), unit, []
     days = float((dates.max() - dates.min()) / pd.Timedelta(days=1))
     notes = []

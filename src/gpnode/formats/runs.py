@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpnode.fitting.single import open_checkpoint
 from gpnode.formats.registry import read_kept_problem
 from gpnode.results.posterior import Posterior
 
@@ -19,5 +18,7 @@ def load_run(folder: str | Path) -> Posterior:
     folder = Path(folder)
     problem = read_kept_problem(folder)
     if not (folder / POSTERIOR).exists() and (folder / CHECKPOINT).exists():
+        from gpnode.fitting.single import open_checkpoint  # all that fits need, which those that ended do not
+
         return open_checkpoint(folder / CHECKPOINT, problem.model, problem.data)
     return Posterior.load(folder / POSTERIOR, problem.model, problem.data)

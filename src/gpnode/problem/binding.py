@@ -36,6 +36,7 @@ from gpnode.problem.resting import Resting, conserved_sums, held_system, stiff_s
 from gpnode.problem.smoothing import can_be_smoothed, characteristic_time, smooth
 from gpnode.solvers import FixedGrid, fastest_solver
 from gpnode.solvers.base import FORWARD_LIMIT
+from gpnode.tracing.arrays import at_once
 
 
 def bind(model: Model, data: Observations, *, scaling: Scaling | None = None) -> Problem:
@@ -57,9 +58,9 @@ def bind(model: Model, data: Observations, *, scaling: Scaling | None = None) ->
         dynamics = dynamics.with_computed(frozenset(conditions.names))
     found = model.dynamics.populations("")
     populations = tuple(population_block(name, one, data.experiments) for name, one in found.items())
-    shapes = {p.name: jnp.zeros(p.shape) for block in dynamics.blocks for p in block.parameters()}
+    shapes = {p.name: np.zeros(p.shape) for block in dynamics.blocks for p in block.parameters()}
     individual = (*(block.name for block in populations), *(() if conditions is None else conditions.names))
-    shapes |= dict.fromkeys(individual, jnp.zeros(()))
+    shapes |= dict.fromkeys(individual, np.zeros(()))
     params = {name: shapes[name] for name in dynamics.parameter_names}
     actions = None if driving is None else jnp.asarray(driving.actions_on(measured_times))
     problem = Problem(
@@ -223,7 +224,7 @@ def _check_names(model: Model, data: Observations) -> None:
                 f"{type(noise).__name__} is for {noise.domain}. Give the counts themselves, or other noise."
             )
         transform = model.transform_of(series.variable)
-        outside = ~np.asarray(transform.inside(jnp.asarray(series.values)))
+        outside = ~np.asarray(at_once(transform.inside, jnp.asarray(series.values)))
         if outside.any():
             i = int(np.argmax(outside))
             raise DataError(

@@ -20,6 +20,7 @@ from gpnode.model.observation.noise import NoiseModel
 from gpnode.problem.initial import as_arrays
 from gpnode.problem.observables import Measurements, Observable, Reading
 from gpnode.problem.smoothing import smoothed_level
+from gpnode.tracing.arrays import at_once
 
 _LEAST_SPREAD = 1e-3  # of measurements that are all but equal, in units of the largest
 
@@ -33,7 +34,7 @@ def bind_observable(model: Model, data: Observations, variable: str, scaling: Sc
     """How a variable is measured, in scaled units."""
     state = model.states.index(variable) if variable in model.states else None
     reading = _reading(model, data, variable, scaling) if state is None else None
-    scale = scaling.state_scale[state] if reading is None else reading.scale
+    scale = np.asarray(scaling.state_scale)[state] if reading is None else np.asarray(reading.scale)
     transform, kernel, noise = (
         model.transform_of(variable),
         model.kernel_of(variable),
@@ -45,7 +46,7 @@ def bind_observable(model: Model, data: Observations, variable: str, scaling: Sc
         kernel = None  # what is beyond a limit has no normal density together with the rest
     if kernel is not None:
         series = data.of(variable)
-        y = [np.asarray(transform.forward(jnp.asarray(s.values) / scale)) for s in series]
+        y = [np.asarray(at_once(transform.forward, jnp.asarray(s.values / scale))) for s in series]
         gaps = np.concatenate([np.diff(np.unique(s.times)) for s in series]) / float(scaling.record_length)
         gap = float(np.median(gaps)) if gaps.size else 1.0
         kernel = as_arrays(kernel.completed(priors_for(max(float(np.concatenate(y).std()), _LEAST_SPREAD), gap)))
@@ -53,7 +54,7 @@ def bind_observable(model: Model, data: Observations, variable: str, scaling: Sc
         kernel=kernel,
         noise=noise,
         transform=transform,
-        unit=scale if transform.keeps_units else jnp.ones(()),
+        unit=jnp.asarray(scale if transform.keeps_units else 1.0),
         record_length=scaling.record_length,
         reading=reading,
         variable=variable,
@@ -105,10 +106,10 @@ def bind_series(
     index = data.variables.index(series.variable)
     observable = observables[index]
     times = np.asarray(scaling.solver_time(series.times))
-    scale = scaling.state_scale[observable.state] if observable.reading is None else observable.reading.scale
-    scaled = jnp.asarray(series.values) / scale
-    gp_times = scaling.gp_time(jnp.asarray(series.times))
-    y = np.asarray(observable.transform.forward(scaled))
+    reading = observable.reading
+    scale = np.asarray(scaling.state_scale)[observable.state] if reading is None else np.asarray(reading.scale)
+    gp_times = at_once(scaling.gp_time, jnp.asarray(series.times))
+    y = np.asarray(at_once(observable.transform.forward, jnp.asarray(series.values / scale)))
     after = done_in(data, series.experiment).measured_after
     rows = np.searchsorted(solver_times[experiment], times, side="right" if after else "left") - int(after)
     level = y if isinstance(observable.noise, BoundFormula) else smoothed_level(series.times, y)

@@ -22,10 +22,11 @@ _MOST_STEPS = 20_000
 
 def solver_grid(problem: Problem, experiment: int, times: np.ndarray) -> Array:
     """Times to solve between the wanted ones: long intervals would hide fast motion from the solver."""
-    ends = np.asarray(problem.scaling.solver_time(jnp.asarray(times)))
-    steps = np.diff(np.asarray(problem.nodes[experiment]))
-    step = max(np.median(steps[steps > 0]), (ends[-1] - float(problem.nodes[experiment, 0])) / _MOST_STEPS)
-    return jnp.arange(float(problem.nodes[experiment, 0]), ends[-1], step)
+    end = float(problem.scaling.solver_time(times)[-1])
+    nodes = np.asarray(problem.nodes)[experiment]
+    steps = np.diff(nodes)
+    step = max(np.median(steps[steps > 0]), (end - nodes[0]) / _MOST_STEPS)
+    return jnp.asarray(np.arange(nodes[0], end, step))
 
 
 class Drawn(NamedTuple):

@@ -72,7 +72,12 @@ class Forecast:
 
     def quantile(self, q: float | Sequence[float]) -> xr.DataArray:
         """Quantiles over draws, (time, state) or (quantile, time, state)."""
-        return self.states.quantile(q, "draw")
+        # xarray's own loads dask first, where that is installed.
+        values = np.quantile(self.states.to_numpy(), q, axis=self.states.get_axis_num("draw"))
+        kept = self.states.isel(draw=0, drop=True)
+        if np.ndim(q) == 0:
+            return kept.copy(data=values).assign_coords(quantile=q)
+        return kept.expand_dims(quantile=np.asarray(q)).copy(data=values)
 
     def interval(self, probability: float = 0.95) -> tuple[xr.DataArray, xr.DataArray]:
         """Lower and upper end (time, state) of the central interval, which holds the state at any one time.

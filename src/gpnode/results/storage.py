@@ -121,7 +121,7 @@ def _rebind(model: Model, data: Observations, record: Record, raw: xr.Dataset) -
             f"{record.versions['jax']})."
         )
     # The draws are in the units of their own run, which the data might not give again to the last bit.
-    kept = {name: jnp.asarray(value) for name, value in record.start.scaling.items()}
+    kept = {name: jnp.asarray(np.asarray(value, dtype=float)) for name, value in record.start.scaling.items()}
     whole = {f.name for f in dataclasses.fields(Scaling)} == set(kept)
     scaling = Scaling(**kept) if whole else dataclasses.replace(bind(model, data).scaling, **kept)
     problem = bind(model, data, scaling=scaling)

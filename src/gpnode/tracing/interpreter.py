@@ -15,6 +15,8 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal
 
+from gpnode.tracing.arrays import CALLS, evaluate, move
+
 
 class Unsupported(Exception):
     """The function cannot be written in an algebra; the message says why."""
@@ -78,12 +80,8 @@ FUNCTIONS = frozenset({
     "is_finite",
 })  # fmt: skip
 
-# These only move elements about. They are run, by JAX, on the elements' numbers.
-_MOVES = {
-    "reshape", "squeeze", "expand_dims", "transpose", "broadcast_in_dim", "slice", "dynamic_slice", "gather",
-    "concatenate", "stack", "unstack", "tile", "rev", "pad", "scatter", "dynamic_update_slice", "split",
-}  # fmt: skip
-_INLINED = {"pjit", "jit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint"}
+# These move elements about, to where indices tell. They are run on the elements' numbers.
+_MOVES = {"dynamic_slice", "gather", "unstack", "tile", "pad", "scatter", "dynamic_update_slice"}
 _IDENTITIES = {"stop_gradient", "copy", "copy_p", "optimization_barrier"}
 _COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 _REDUCTIONS: dict[str, Callable[[Algebra, Any, Any], Any]] = {
@@ -132,11 +130,14 @@ def _apply(equation: Any, algebra: Algebra, args: list[np.ndarray]) -> list[np.n
     if name == "custom_jvp_call" and _is_from_jax(params["call_jaxpr"], "exp_neg_sq"):
         # In the derivative of erf since JAX 0.12, written there with operations on bits.
         return [_map(lambda a: algebra.call("exp", algebra.neg(algebra.mul(a, a))), *args)]
-    if name in _INLINED:
+    if name in CALLS:
         inner = params.get("jaxpr") or params.get("call_jaxpr") or params.get("fun_jaxpr")
         if isinstance(inner, ClosedJaxpr):
             return run(inner.jaxpr, [known_elements(c) for c in inner.consts], algebra, args)
         return run(inner, [], algebra, args)
+    moved = move(equation, args)
+    if moved is not None:
+        return moved
     elementwise = _elementwise(name, params, algebra)
     exact = algebra.exact and elementwise is not None and equation.outvars[0].aval.dtype.kind == "f"
     if all(_all_known(algebra, a) for a in args) and not exact:
@@ -191,13 +192,8 @@ def _all_known(algebra: Algebra, a: np.ndarray) -> bool:
 
 def _fold(equation: Any, args: list[np.ndarray]) -> list[np.ndarray]:
     """Do an operation on known elements at once."""
-    return [r.astype(object) for r in _bind(equation, [*map(_typed, args, equation.invars)], equation.params)]
-
-
-def _bind(equation: Any, args: list[np.ndarray], params: dict[str, Any]) -> list[np.ndarray]:
-    """What JAX makes of an operation."""
-    results = equation.primitive.bind(*args, **params)
-    return [np.asarray(r) for r in (results if equation.primitive.multiple_results else [results])]
+    typed = [_typed(a, v) for a, v in zip(args, equation.invars, strict=True)]
+    return [r.astype(object) for r in evaluate(equation, typed, equation.params)]
 
 
 def _typed(a: np.ndarray, variable: Any) -> np.ndarray:
@@ -233,7 +229,7 @@ def _move(equation: Any, algebra: Algebra, args: list[np.ndarray]) -> list[np.nd
     params = dict(equation.params)
     if "fill_value" in params:
         params["fill_value"] = 0  # element number 0 is NaN, what JAX gives out of bounds
-    return [_map(lambda number: elements[int(number)], numbers) for numbers in _bind(equation, numbered, params)]
+    return [_map(lambda number: elements[int(number)], numbers) for numbers in evaluate(equation, numbered, params)]
 
 
 def _map(function: Callable[..., Any], *args: np.ndarray) -> np.ndarray:

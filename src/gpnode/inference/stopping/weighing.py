@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.interpolate import PchipInterpolator
 from scipy.special import logsumexp, ndtr, ndtri
 
 from gpnode.inference.stopping.modes import Modes
@@ -73,6 +72,8 @@ class _Map:
         self._z = ndtri(_LEVELS)
         self._x = np.quantile(values, _LEVELS)
         self._x = self._x + 1e-9 * np.arange(self._x.size)  # equal quantiles, of draws that stand still
+        from scipy.interpolate import PchipInterpolator  # what only modes need takes long to load
+
         self._curve = PchipInterpolator(self._z, self._x)
         self._slope = self._curve.derivative()
         self._inverse = PchipInterpolator(self._x, self._z)

@@ -26,6 +26,8 @@ from numpyro.distributions import (
     transforms,
 )
 
+from gpnode.tracing.arrays import at_once
+
 __all__ = [
     "Beta",
     "Exponential",
@@ -104,6 +106,10 @@ def unconstraining_transform(prior: dist.Distribution) -> transforms.Transform:
 
 def centre_and_width(prior: dist.Distribution) -> tuple[Array, Array]:
     """Mean and standard deviation of a prior, or 0 (1 for positive ones) and 1 where it has none."""
+    return at_once(_centre_and_width, prior)
+
+
+def _centre_and_width(prior: dist.Distribution) -> tuple[Array, Array]:
     ones = jnp.ones(prior.batch_shape)
     neutral = 1.0 if prior.support is constraints.positive else 0.0
     try:

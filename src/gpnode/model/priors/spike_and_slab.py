@@ -15,6 +15,7 @@ from gpnode.errors import ModelError
 from gpnode.model.priors.distributions import unconstraining_transform
 from gpnode.model.priors.parameters import Block, Components, Conditional, Parameter, Values
 from gpnode.model.priors.sparsity import COEFFICIENT_PRIORS, CoefficientPrior
+from gpnode.tracing.arrays import at_once
 
 
 @COEFFICIENT_PRIORS.add
@@ -58,7 +59,7 @@ class SpikeAndSlab(CoefficientPrior):
         # With fewer candidates than twice the terms expected, any number of acting terms is as likely.
         b = np.maximum(sizes / self.expected_terms - 1.0, 1.0)
         variances = np.array([self.spike_std**2, *(s**2 for s in self.slab_stds)])
-        prior = dist.Beta(jnp.ones(len(equations)), jnp.asarray(b))
+        prior = at_once(dist.Beta, np.ones(len(equations)), b)
         return SpikeAndSlabBlock(prior, jnp.asarray(variances), name, tuple(equations.index(g) for g in groups))
 
 

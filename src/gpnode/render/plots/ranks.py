@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from scipy import stats
 
 from gpnode.design.calibration import BAND, Calibration
 from gpnode.render.plots.style import COLOURS, PATH, TRUTH, panels
@@ -19,6 +18,8 @@ def calibration(result: Calibration, *, axes: Sequence[Axes] | None = None) -> l
     means posteriors that are too wide, bars high at both ends posteriors that are too narrow, a slope posteriors that
     lie to one side.
     """
+    from scipy import stats  # takes long to load
+
     columns = min(4, len(result.ranks) + 1)
     rows = -(-(len(result.ranks) + 1) // columns)
     drawn = panels(rows, columns, (2.6, 2.0), axes)

@@ -16,6 +16,7 @@ from gpnode.results.equations.forms import Form, System
 from gpnode.results.equations.representing import represent
 from gpnode.results.equations.written import Equation, Equations, ParameterEstimate, TermEstimate
 from gpnode.results.posterior import Posterior
+from gpnode.tracing.arrays import at_once
 
 ACTIVE_SIZE = 0.15
 """A scaled coefficient larger than this moves its state noticeably; its term counts as active."""
@@ -47,7 +48,7 @@ def equations(posterior: Posterior) -> Equations:
     kept = np.arange(posterior.num_draws) if best is None else best.draws
     likely = {state: np.array([t.likely for t in terms], dtype=bool) for state, terms in estimates.items()}
     stands = represent(posterior, kept, _written(right_sides, likely))
-    reported = dynamics.report(stands.values)
+    reported = at_once(dynamics.report, stands.values)
     written = [
         Equation(
             state,

@@ -47,18 +47,22 @@ def represent(posterior: Posterior, draws: np.ndarray, written: dict[str, np.nda
     # One set of scales for all, so that paths alone are compared.
     scales = {name: value for name, value in mean.items() if name not in problem.path_names}
 
-    def likelihoods(most: int) -> tuple[list[Values], np.ndarray]:
-        """Of up to so many draws, spread over all."""
+    def likelihoods(most: int) -> tuple[np.ndarray, np.ndarray, float]:
+        """Of up to so many draws, spread over all: which, how likely they are, and how likely their mean is."""
         chosen = np.linspace(0, len(draws) - 1, min(most, len(draws))).astype(int)
-        some = [{name: value[i] for name, value in values.items()} for i in chosen]
-        return some, np.array([float(_log_likelihood(problem, one | scales)) for one in some])
+        rows = np.resize(chosen, most)  # as many for every form, so that one compiled function is enough
+        some = {name: np.concatenate([value[rows], mean[name][None]]) for name, value in values.items()}
+        paths = {name: value for name, value in some.items() if name not in scales}
+        likely = np.asarray(_log_likelihoods(problem, jnp.arange(most + 1), paths, scales))
+        return chosen, likely[: chosen.size], float(likely[-1])
 
-    _, likely = likelihoods(_COMPARED)
+    _, likely, likely_mean = likelihoods(_COMPARED)
     solved = likely[np.isfinite(likely)]
-    if not solved.size or float(_log_likelihood(problem, mean)) >= np.median(solved):
+    if not solved.size or likely_mean >= np.median(solved):
         return Representative(mean, True)
-    some, likely = likelihoods(_CHOSEN_FROM)
-    return Representative(some[int(np.argmax(likely))], False)
+    chosen, likely, _ = likelihoods(_CHOSEN_FROM)
+    best = chosen[int(np.argmax(likely))]
+    return Representative({name: value[best] for name, value in values.items()}, False)
 
 
 @eqx.filter_jit
@@ -67,7 +71,12 @@ def _constrain(problem: Problem, draws: Array) -> Values:
 
 
 @eqx.filter_jit
-def _log_likelihood(problem: Problem, values: Values) -> Array:
-    parts, status = problem.log_likelihood(values)
-    total = jnp.sum(parts)
-    return jnp.where((status == Status.OK) & jnp.isfinite(total), total, -jnp.inf)
+def _log_likelihoods(problem: Problem, rows: Array, paths: Values, scales: Values) -> Array:
+    """For the ``rows`` of what moves the path (draws, ...), with the same scales."""
+
+    def one(row: Array) -> Array:
+        parts, status = problem.log_likelihood({name: value[row] for name, value in paths.items()} | scales)
+        total = jnp.sum(parts)
+        return jnp.where((status == Status.OK) & jnp.isfinite(total), total, -jnp.inf)
+
+    return jax.lax.map(one, rows)

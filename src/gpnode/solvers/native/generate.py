@@ -94,18 +94,17 @@ def compiled_jump(system: Driven, params: Any, states: int, second: bool = True)
 
 
 def _compiled(field: DrivenField, params: Any, states: int, actions: int, second: bool) -> Field:
-    with jax.ensure_compile_time_eval():  # we may be inside the tracing of a caller
-        traced = _trace(field, params, states, actions)
-        closed = traced.first
-        hoisted = tuple(c for c in closed.consts if isinstance(c, jax.core.Tracer))
-        key = (
-            str(closed.jaxpr),
-            tuple(None if isinstance(c, jax.core.Tracer) else np.asarray(c).tobytes() for c in closed.consts),
-            second,
-        )
-        with _lock:
-            if key not in _named:
-                _named[key] = _compile(*module_source(traced, second))
+    traced = _trace(field, params, states, actions)
+    closed = traced.first
+    hoisted = tuple(c for c in closed.consts if isinstance(c, jax.core.Tracer))
+    key = (
+        str(closed.jaxpr),
+        tuple(None if isinstance(c, jax.core.Tracer) else np.asarray(c).tobytes() for c in closed.consts),
+        second,
+    )
+    with _lock:
+        if key not in _named:
+            _named[key] = _compile(*module_source(traced, second))
     return Field(_named[key], hoisted)
 
 
