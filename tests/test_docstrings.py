@@ -39,7 +39,7 @@ def posterior(names):
 def marked(name):
     """Examples that fit or sample take their time."""
     text = inspect.getdoc(getattr(gn, name)) or ""
-    takes_long = any(call in text for call in ("gn.fit(", "gn.calibrate(", "posterior", "gn.simulate("))
+    takes_long = any(call in text for call in ("gn.fit(", "gn.fit_many(", "gn.calibrate(", "posterior", "gn.simulate("))
     return pytest.param(name, marks=pytest.mark.slow) if takes_long else name
 
 

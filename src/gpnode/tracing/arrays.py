@@ -39,17 +39,17 @@ _MOVES: dict[str, Callable[..., np.ndarray]] = {
     "rev": lambda params, a: np.flip(a, params["dimensions"]),
 }
 
-_SAME_IN_NUMPY = {
+_SAME_IN_NUMPY: dict[str, Callable[..., np.ndarray]] = {
     "add": np.add, "add_any": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative, "max": np.maximum,
     "min": np.minimum, "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
     "ge": np.greater_equal, "and": np.bitwise_and, "or": np.bitwise_or, "not": np.bitwise_not, "abs": np.abs,
     "is_finite": np.isfinite, "sign": np.sign,
 }  # fmt: skip
-_SAME_OF_FLOATS = {
+_SAME_OF_FLOATS: dict[str, Callable[..., np.ndarray]] = {
     "div": np.divide, "pow": np.power, "sqrt": np.sqrt, "exp": np.exp, "log": np.log, "sin": np.sin, "cos": np.cos,
     "tanh": np.tanh, "square": np.square, "floor": np.floor, "ceil": np.ceil, "expm1": np.expm1, "log1p": np.log1p,
 }  # fmt: skip
-_REDUCTIONS = {
+_REDUCTIONS: dict[str, Callable[..., np.ndarray]] = {
     "reduce_sum": np.sum, "reduce_prod": np.prod, "reduce_max": np.max, "reduce_min": np.min, "reduce_and": np.all,
     "reduce_or": np.any,
 }  # fmt: skip
@@ -119,12 +119,13 @@ def at_once(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
 
 def _run(traced: ClosedJaxpr, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    jaxpr = traced.jaxpr
+    jaxpr: Any = traced.jaxpr
     values = dict(zip(jaxpr.constvars, map(np.asarray, traced.consts), strict=True))
     values |= {v: a.astype(v.aval.dtype) for v, a in zip(jaxpr.invars, inputs, strict=True)}
 
     def read(atom: Any) -> np.ndarray:
-        return np.asarray(atom.val, atom.aval.dtype) if isinstance(atom, Literal) else values[atom]
+        is_literal: bool = isinstance(atom, Literal)
+        return np.asarray(atom.val, atom.aval.dtype) if is_literal else values[atom]
 
     for equation in jaxpr.eqns:
         args = [read(a) for a in equation.invars]

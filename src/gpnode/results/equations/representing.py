@@ -52,7 +52,7 @@ def represent(posterior: Posterior, draws: np.ndarray, written: dict[str, np.nda
         chosen = np.linspace(0, len(draws) - 1, min(most, len(draws))).astype(int)
         rows = np.resize(chosen, most)  # as many for every form, so that one compiled function is enough
         some = {name: np.concatenate([value[rows], mean[name][None]]) for name, value in values.items()}
-        paths = {name: value for name, value in some.items() if name not in scales}
+        paths = {name: jnp.asarray(value) for name, value in some.items() if name not in scales}
         likely = np.asarray(_log_likelihoods(problem, jnp.arange(most + 1), paths, scales))
         return chosen, likely[: chosen.size], float(likely[-1])
 
