@@ -208,7 +208,7 @@ REFUSED = {
     "percent": (rows(columns=(TIMES, [f"{v}%" for v in X], Y)), {}, "row 1 is '1.25%', which is a number with its unit"),
     "times with their unit": (rows(columns=([f"{t} h" for t in TIMES], X, Y)), {}, r"row 1 is '0.0 h', which is a number with its unit.*\(h\)"),
     "a limit that is not told": (rows(columns=(TIMES, replaced(X, 7, "OVRFLW"), Y)), {}, "row 8 is 'OVRFLW', which is beyond what can be measured"),
-    "things that are pooled": ("time,kind,x,y\n" + "".join(f"{t},{k},{t + i},{t - i}\n" for t in range(4) for i, k in enumerate("aabb")), {}, "times repeat, with different words in 'kind'"),
+    "things that are pooled": ("time,kind,x,y\n" + "".join(f"{t},{k},{t + i}.5,{t - i}.25\n" for t in range(4) for i, k in enumerate("aabb")), {}, "times repeat, with different words in 'kind'"),
     "something else beside replicates": (rows(header=("time", "OD_1", "OD_2", "T"), columns=(TIMES, X, X + 0.05, Y)), {"replicates": True}, "T would be counted 2 times.*--variables OD_1,OD_2"),
     "runs or variables": (rows(header=("time", "kind", "z"), columns=list(zip(*LONG[1:], strict=True))), {}, "times repeat, once for each 'kind'"),
 }  # fmt: skip
