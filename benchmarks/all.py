@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import answering
+import doses
 import gradient
 import sampling
 import scaling
@@ -19,6 +20,8 @@ def main() -> None:
     arguments = parser.parse_args()
     print("Log density with gradient")
     results: dict[str, object] = {"gradient": gradient.run(arguments.amc)}
+    print("\nWhat doses cost (log density with gradient)")
+    results["doses"] = doses.run()
     print("\nHow soon the command line answers, beside importing numpy")
     results["answering"] = answering.run()
     print("\nCost as problems grow (log density with gradient)")
