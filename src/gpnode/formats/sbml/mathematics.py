@@ -64,6 +64,8 @@ class Mathematics:
             return self._read(node, 0)
         except ModelError as error:
             raise SbmlError(f"{where}: {error}") from None
+        except RecursionError:
+            raise SbmlError(f"{where}: functions within functions are too many.") from None
 
     def _read(self, node: Any, depth: int) -> Tree:
         kind = self._kinds.get(node.getType(), "UNKNOWN")

@@ -34,6 +34,7 @@ class _Reading:
 
     def __init__(self, model: Any) -> None:
         self.model = model
+        _refuse_same_names(model)
         self.maths = Mathematics({f.getId(): f for f in _listed(model.getListOfFunctionDefinitions())})
         self.compartments = {c.getId(): c for c in _listed(model.getListOfCompartments())}
         self.parameters = {p.getId(): p for p in _listed(model.getListOfParameters())}
@@ -194,6 +195,8 @@ class _Reading:
     def _define_start_of_species(self, name: str, amount: str) -> None:
         species, size = self.of_libsbml[name], Name(self.species[name].compartment)
         is_amount, given = amount == name, name in self.starts
+        if species.isSetInitialConcentration() and species.isSetInitialAmount():
+            raise SbmlError(f"the species {name!r:.60} has both an initial amount and an initial concentration.")
         if given:
             self.definitions[at_start(name)] = self.starts[name]
         elif species.isSetInitialConcentration():
@@ -217,6 +220,8 @@ class _Reading:
         kept = law.getListOfLocalParameters() if self.model.getLevel() > 2 else law.getListOfParameters()
         own: dict[str, Tree] = {}
         for parameter in _listed(kept):
+            if parameter.getId() in own:
+                raise SbmlError(f"two parameters of the reaction {name!r:.60} are called {parameter.getId()!r:.60}.")
             own[parameter.getId()] = Name(local(name, parameter.getId()))
             own[slope_of(parameter.getId())] = _ZERO
             self.numbers[local(name, parameter.getId())] = parameter.getValue()
@@ -273,6 +278,36 @@ class _Reading:
                     change = _ZERO  # type: ignore[assignment]
                 diluted = Call("minus", (change, Call("times", (Name(asked), shrinking))))
                 self.definitions[name] = Call("divide", (diluted, Name(compartment)))
+
+
+def _refuse_same_names(model: Any) -> None:
+    """Identifiers are of one thing each, and all but references to species have one."""
+    met: set[str] = set()
+    for elements in (
+        model.getListOfFunctionDefinitions(),
+        model.getListOfCompartments(),
+        model.getListOfSpecies(),
+        model.getListOfParameters(),
+        model.getListOfReactions(),
+    ):
+        for element in _listed(elements):
+            if not element.getId():
+                raise SbmlError(f"a {element.getElementName()} has no identifier.")
+            _meet(element.getId(), met)
+    for reference in (s for r in _listed(model.getListOfReactions()) for s in _sides(r)):
+        if reference.getId():
+            _meet(reference.getId(), met)
+    symbols: set[str] = set()
+    for assignment in _listed(model.getListOfInitialAssignments()):
+        if assignment.getSymbol() in symbols:
+            raise SbmlError(f"there are two initial assignments for {assignment.getSymbol()!r:.60}.")
+        symbols.add(assignment.getSymbol())
+
+
+def _meet(name: str, met: set[str]) -> None:
+    if name in met:
+        raise SbmlError(f"two things in the file are called {name!r:.60}.")
+    met.add(name)
 
 
 def _sides(reaction: Any) -> Iterator[Any]:
