@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -40,7 +41,8 @@ class Simulation:
         wanted = np.asarray(times, dtype=float).ravel()
         if not wanted.size or not np.isfinite(wanted).all() or (np.diff(wanted) < 0).any() or wanted[0] < 0:
             raise SbmlError("times of a simulation must be finite numbers that increase, from 0 on.")
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what a solver warns of, another one or an error deals with
             return _Course(self, system, wanted, numbers or {}).run()
 
 
