@@ -37,31 +37,42 @@ _SAME = ("observableId", "preequilibrationConditionId", "simulationConditionId",
 
 
 def simulations_apart(folder: Path, found: pd.DataFrame) -> float:
-    """The largest difference to the table of simulations, relative to the range of its observable; NaN without one."""
+    """The largest difference to the table of simulations, relative to the range of its observable.
+
+    Rows of both tables are told by observable, conditions, time and parameters. NaN without a table, or where it lacks
+    a measurement.
+    """
     tables = [*folder.glob("simulatedData*.tsv"), *folder.glob("simulations*.tsv")]
     if not tables:
         return float("nan")
     measured = pd.concat([pd.read_csv(file, sep="\t") for file in folder.glob("meas*.tsv")], ignore_index=True)
     simulated = pd.concat([pd.read_csv(file, sep="\t") for file in tables], ignore_index=True)
-    if len(simulated) != len(measured):
-        return float("nan")
     names = [name for name in _SAME if name in measured and name in simulated]
-
-    def ordered(table: pd.DataFrame) -> np.ndarray:
-        words = table[names].fillna("").astype(str).agg("|".join, axis=1).to_numpy()
-        return np.lexsort((np.round(table.time.to_numpy(dtype=float), 9), words))
-
-    ours = found.iloc[ordered(measured)]
-    theirs = simulated.iloc[ordered(simulated)]
-    values = theirs["simulation" if "simulation" in theirs else "measurement"].to_numpy(dtype=float)
-    away = np.abs(ours.simulation.to_numpy() - values)
-    observables = ours.observableId.to_numpy()
+    column = "simulation" if "simulation" in simulated else "measurement"
+    known = dict(zip(_keys(simulated, names), simulated[column], strict=True))
+    keys = _keys(measured, names)
+    if any(key not in known for key in keys):
+        return float("nan")
+    values = np.array([known[key] for key in keys], dtype=float)
+    away = np.abs(found.simulation.to_numpy() - values)
     worst = 0.0
-    for name in np.unique(observables):
-        chosen = observables == name
+    for name in found.observableId.unique():
+        chosen = (found.observableId == name).to_numpy()
         span = np.ptp(values[chosen]) or np.abs(values[chosen]).max() or 1.0
         worst = max(worst, float(away[chosen].max() / span))
     return worst
+
+
+def _keys(table: pd.DataFrame, names: list[str]) -> list[tuple[str, ...]]:
+    """What tells rows; numbers as numbers, and observables without what some tools append to them."""
+    words = [[_plain(cell) for cell in table[name]] for name in names]
+    times = [f"{float(time):.9g}" for time in table.time]
+    return list(zip(*words, times, strict=True))
+
+
+def _plain(cell: object) -> str:
+    parts = [] if pd.isna(cell) else str(cell).partition("__")[0].split(";")
+    return ";".join(f"{float(part):.9g}" if part.replace(".", "", 1).isdigit() else part for part in parts)
 
 
 def main() -> int:

@@ -139,3 +139,31 @@ NO_FILES = "format_version: 1\nparameter_file: ../parameters.tsv\nproblems:\n- s
 def test_mistakes_are_refused(tmp_path, changed, text):
     with pytest.raises(GpnodeError, match=text.replace("(", r"\(")):
         gn.bind(*gn.read_petab(write_problem(tmp_path, **changed)))
+
+
+def test_an_event_of_the_model_happens_at_the_time_that_conditions_give(tmp_path):
+    file = write_problem(
+        tmp_path,
+        conditions="conditionId\twhen\na\t1.0\nb\t2.5\n",
+        measurements=(
+            "observableId\tsimulationConditionId\tmeasurement\ttime\n"
+            "raw\ta\t1\t0.5\nraw\ta\t1\t2\nraw\tb\t1\t2\nraw\tb\t1\t4\n"
+        ),
+        observables="observableId\tobservableFormula\tnoiseFormula\nraw\tx\t0.1\n",
+        parameters="parameterId\tparameterScale\tlowerBound\tupperBound\tnominalValue\testimate\nk\tlin\t0\t9\t0.5\t1\n",
+    )
+    parts = [
+        sbml.compartment("c"),
+        sbml.species("x", initialConcentration=1.0),
+        sbml.parameter("k", 1.0),
+        sbml.parameter("when", 0.0),
+        sbml.reaction("out", "k * x", reactants={"x": 1}),
+    ]
+    sbml.write(tmp_path, *parts, sbml.event("more", "time >= when", {"x": "x + 2"}))
+    found = gn.PetabProblem.read(file).evaluate().simulations.simulation.to_numpy()
+    decayed = [np.exp(-0.25), np.exp(-1.0) + 2 * np.exp(-0.5), np.exp(-1.0), np.exp(-2.0) + 2 * np.exp(-0.75)]
+    assert np.allclose(found, decayed, rtol=1e-7)
+    for trigger, text in (("x <= 0.5", "the state triggers it"), ("time >= k", "estimated")):
+        sbml.write(tmp_path, *parts, sbml.event("more", trigger, {"x": "x + 2"}))
+        with pytest.raises(GpnodeError, match=text):
+            gn.read_petab(file)

@@ -14,6 +14,7 @@ from gpnode.data.experiments import Event, Experiment, Steps
 from gpnode.data.observations import Observations
 from gpnode.errors import FileFormatError
 from gpnode.formats.formula import Call, Name, Number, Tree, replace_names
+from gpnode.formats.petab.events import TimedEvents, with_events
 from gpnode.formats.petab.formulas import Formulas
 from gpnode.formats.petab.placeholders import fill_placeholders
 from gpnode.formats.petab.priors import prior_of
@@ -59,10 +60,12 @@ class _Builder:
         self.used: set[str] = set()
         self.filled: dict[str, dict[str, Tree]] = {}  # what stands for placeholders of each observable
         self.columns: dict[str, set[str]] = {}  # numbers that come with measurements of each observable
-        if system.happenings:
-            raise FileFormatError(
-                f"the model has an event ({system.happenings[0].name!r:.60}), which gpnode does not take from PEtab."
-            )
+        for row in statement.rows:
+            if not math.isfinite(row.time):
+                raise FileFormatError(
+                    f"row {row.row + 1} of the table of measurements is of a steady state (time {row.time}), which "
+                    "gpnode does not take from PEtab."
+                )
         used = {row.experiment for row in statement.rows}
         self.experiments = [name for name in statement.experiments if name in used]
         self.conditioned: Conditioned = condition_system(system, statement)
@@ -79,6 +82,7 @@ class _Builder:
         self.priors = {n: prior_of(table[n]) for n in table if n in free}
         self.switching = Switching(self.system, self.constants, self.given)
         self.system = self.switching.system
+        self.events = TimedEvents(self.system, self.constants, self.given)
         self.given |= set(self.switching.names)
 
     def formulas(self, trees: Mapping[str, Tree], where: str, also: Collection[str] = ()) -> Formulas:
@@ -271,11 +275,12 @@ class _Builder:
             if first is not None:
                 before[number] = self.input(first, where)
         known = {number: value for number, value in inputs.items() if isinstance(value, float)}
-        events = [Event(time, self.jump(changes)) for time, changes in self.conditioned.jumps[name]]
         rests = any(period.time == BEFORE for period in self.statement.experiments[name])
-        if not self.switching.needs <= set(known):
+        if not (self.switching.needs | self.events.needs) <= set(known):
             raise FileFormatError("equations switch at a time that conditions tell, which is more than a number.")
         inputs |= self.switching.inputs(known, times[0])
+        jumps = with_events(self.conditioned.jumps[name], self.events.jumps(known, times[0]))
+        events = [Event(time, self.jump(changes)) for time, changes in jumps]
         return Experiment(inputs=inputs, before=before, events=events, at_rest=rests, measured_after=True)
 
     def jump(self, changes: Mapping[str, Tree]) -> dict[str, Callable[..., Any] | float]:

@@ -44,7 +44,16 @@ def condition_system(system: System, statement: Statement) -> Conditioned:
     places: dict[str, Tree] = {numbers[t]: Name(given[t]) for t in numbers}
     defaults = {t: _default(system, numbers[t]) for t in numbers}
     definitions = {n: replace_names(tree, places) for n, tree in system.definitions.items() if n not in places}
-    changed = replace(system, numbers={**system.numbers, **dict.fromkeys(given.values(), 0.0)}, definitions=definitions)
+    happenings = tuple(
+        replace(
+            one,
+            trigger=replace_names(one.trigger, places),
+            changes={state: replace_names(tree, places) for state, tree in one.changes.items()},
+        )
+        for one in system.happenings
+    )
+    numbers_now = {**system.numbers, **dict.fromkeys(given.values(), 0.0)}
+    changed = replace(system, numbers=numbers_now, definitions=definitions, happenings=happenings)
     inputs: dict[str, dict[str, tuple[Tree | None, tuple[Tree, ...]]]] = {}
     starts: dict[str, dict[str, Tree]] = {}
     jumps: dict[str, tuple[tuple[float, dict[str, Tree]], ...]] = {}
