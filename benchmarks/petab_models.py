@@ -34,31 +34,40 @@ REFERENCES = {
     "Zheng": 278.33353,
 }
 _SAME = ("observableId", "preequilibrationConditionId", "simulationConditionId", "observableParameters")
+_CONSTANT = 1e-6  # a range that small is none: predictions are compared with their size then
 
 
 def simulations_apart(folder: Path, found: pd.DataFrame) -> float:
     """The largest difference to the table of simulations, relative to the range of its observable.
 
-    Rows of both tables are told by observable, conditions, time and parameters. NaN without a table, or where it lacks
-    a measurement.
+    Rows of both tables are told by observable, conditions, time and, if tables agree on them, parameters; else they
+    are taken one by one, if their times are the same. NaN without a table, or with another one.
     """
     tables = [*folder.glob("simulatedData*.tsv"), *folder.glob("simulations*.tsv")]
     if not tables:
         return float("nan")
     measured = pd.concat([pd.read_csv(file, sep="\t") for file in folder.glob("meas*.tsv")], ignore_index=True)
     simulated = pd.concat([pd.read_csv(file, sep="\t") for file in tables], ignore_index=True)
-    names = [name for name in _SAME if name in measured and name in simulated]
+    shared = [name for name in _SAME if name in measured and name in simulated]
     column = "simulation" if "simulation" in simulated else "measurement"
-    known = dict(zip(_keys(simulated, names), simulated[column], strict=True))
-    keys = _keys(measured, names)
-    if any(key not in known for key in keys):
-        return float("nan")
-    values = np.array([known[key] for key in keys], dtype=float)
+    for names in (shared, [name for name in shared if name != "observableParameters"]):
+        known = dict(zip(_keys(simulated, names), simulated[column], strict=True))
+        keys = _keys(measured, names)
+        if all(key in known for key in keys):
+            values = np.array([known[key] for key in keys], dtype=float)
+            break
+    else:
+        if len(simulated) != len(measured) or not np.allclose(
+            simulated.time.astype(float), measured.time.astype(float)
+        ):
+            return float("nan")
+        values = simulated[column].to_numpy(dtype=float)
     away = np.abs(found.simulation.to_numpy() - values)
     worst = 0.0
     for name in found.observableId.unique():
         chosen = (found.observableId == name).to_numpy()
-        span = np.ptp(values[chosen]) or np.abs(values[chosen]).max() or 1.0
+        span, size = np.ptp(values[chosen]), np.abs(values[chosen]).max()
+        span = span if span > _CONSTANT * size else size or 1.0
         worst = max(worst, float(away[chosen].max() / span))
     return worst
 
@@ -66,7 +75,7 @@ def simulations_apart(folder: Path, found: pd.DataFrame) -> float:
 def _keys(table: pd.DataFrame, names: list[str]) -> list[tuple[str, ...]]:
     """What tells rows; numbers as numbers, and observables without what some tools append to them."""
     words = [[_plain(cell) for cell in table[name]] for name in names]
-    times = [f"{float(time):.9g}" for time in table.time]
+    times = [f"{float(time):.6g}" for time in table.time]
     return list(zip(*words, times, strict=True))
 
 

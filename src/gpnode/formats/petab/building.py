@@ -14,6 +14,7 @@ from gpnode.data.experiments import Event, Experiment, Steps
 from gpnode.data.observations import Observations
 from gpnode.errors import FileFormatError
 from gpnode.formats.formula import Call, Name, Number, Tree, replace_names
+from gpnode.formats.petab.endings import split_endings
 from gpnode.formats.petab.events import TimedEvents, with_events
 from gpnode.formats.petab.formulas import Formulas
 from gpnode.formats.petab.placeholders import fill_placeholders
@@ -56,16 +57,11 @@ class _Builder:
     """Collects what formulas of the tables need, and makes the parts of a model of them."""
 
     def __init__(self, system: System, statement: Statement) -> None:
+        statement, self.resting = split_endings(system, statement)
         self.statement = statement
         self.used: set[str] = set()
         self.filled: dict[str, dict[str, Tree]] = {}  # what stands for placeholders of each observable
         self.columns: dict[str, set[str]] = {}  # numbers that come with measurements of each observable
-        for row in statement.rows:
-            if not math.isfinite(row.time):
-                raise FileFormatError(
-                    f"row {row.row + 1} of the table of measurements is of a steady state (time {row.time}), which "
-                    "gpnode does not take from PEtab."
-                )
         used = {row.experiment for row in statement.rows}
         self.experiments = [name for name in statement.experiments if name in used]
         self.conditioned: Conditioned = condition_system(system, statement)
@@ -278,7 +274,8 @@ class _Builder:
         rests = any(period.time == BEFORE for period in self.statement.experiments[name])
         if not (self.switching.needs | self.events.needs) <= set(known):
             raise FileFormatError("equations switch at a time that conditions tell, which is more than a number.")
-        inputs |= self.switching.inputs(known, times[0])
+        at_last = name in self.resting
+        inputs |= (self.switching.at_last if at_last else self.switching.inputs)(known, times[0])
         jumps = with_events(self.conditioned.jumps[name], self.events.jumps(known, times[0]))
         events = [Event(time, self.jump(changes)) for time, changes in jumps]
         return Experiment(inputs=inputs, before=before, events=events, at_rest=rests, measured_after=True)

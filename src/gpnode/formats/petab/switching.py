@@ -59,6 +59,11 @@ class Switching:
             found[name] = Steps(times, values) if later else values[0]
         return found
 
+    def at_last(self, given: Mapping[str, float], start: float) -> dict[str, float]:
+        """What inputs are after a long time."""
+        found = self.inputs(given, start)
+        return {name: float(one.values[-1]) if isinstance(one, Steps) else one for name, one in found.items()}
+
 
 _ONE, _ZERO = Number(1.0), Number(0.0)
 

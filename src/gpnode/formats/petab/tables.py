@@ -61,10 +61,14 @@ def file_beside(folder: Path, name: Any, what: str) -> Path:
     """A file that a problem names, which must lie in its folder or below."""
     if not isinstance(name, str) or not name or "://" in name:
         raise FileFormatError(f"the {what} must be the name of a file beside the problem; got {name!r:.100}.")
-    path = (folder / name).resolve()
+    try:
+        path = (folder / name).resolve()
+        there = path.is_file()
+    except (OSError, ValueError):  # too long for a name, or no name at all
+        raise FileFormatError(f"the {what} {name!r:.100} cannot be the name of a file.") from None
     if not path.is_relative_to(folder.resolve()):
         raise FileFormatError(f"the {what} {name!r:.100} is not in the folder of the problem or below; it is not read.")
-    if not path.is_file():
+    if not there:
         raise FileFormatError(f"there is no file {name!r:.100}, which the problem names as its {what}.")
     return path
 

@@ -33,7 +33,7 @@ def condition_system(system: System, statement: Statement) -> Conditioned:
     """The system, with numbers in place of what conditions change."""
     targets = list(dict.fromkeys(t for periods in statement.experiments.values() for p in periods for t in p.changes))
     names = {target: statement.renamed.get(target, target) for target in targets}
-    numbers = {t: n for t in targets if (n := _number(system, names[t])) is not None}
+    numbers = {t: n for t in targets if (n := number_of(system, names[t])) is not None}
     for target in targets:
         if target not in numbers and _state(system, names[target]) is None:
             raise FileFormatError(
@@ -110,7 +110,7 @@ def _settled(
     return settled
 
 
-def _number(system: System, name: str) -> str | None:
+def number_of(system: System, name: str) -> str | None:
     """The number that a target stands for: itself, or its value at the start if it never changes."""
     if name in system.numbers:
         return name
