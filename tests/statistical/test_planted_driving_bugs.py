@@ -149,10 +149,10 @@ def lag_sensitivity_dropped(patch):
 
 
 def censored_as_observed(patch):
-    def densities(self, values, block, residual):
-        return dist.Normal(0.0, jnp.sqrt(self.noise_var(values, block.level))).log_prob(residual)
+    def densities(self, values, block, residual, std):
+        return dist.Normal(0.0, jnp.sqrt(self.noise_var(values, block.level, std))).log_prob(residual)
 
-    patch.setattr(Observable, "_normal_densities", densities)
+    patch.setattr(Observable, "_independent_densities", densities)
 
 
 def jacobian_of_a_population_missing(patch):
@@ -176,13 +176,13 @@ def logarithms_of_individuals_taken_for_individuals(patch):
 
 
 def replicate_counted_once(patch):
-    right = Observable._normal_densities
+    right = Observable._independent_densities
 
-    def densities(self, values, block, residual):
+    def densities(self, values, block, residual, std):
         again = jnp.diff(block.gp_times, prepend=-1.0) == 0.0
-        return jnp.where(again, 0.0, right(self, values, block, residual))
+        return jnp.where(again, 0.0, right(self, values, block, residual, std))
 
-    patch.setattr(Observable, "_normal_densities", densities)
+    patch.setattr(Observable, "_independent_densities", densities)
 
 
 BUGS = {
