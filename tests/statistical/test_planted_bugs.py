@@ -16,7 +16,7 @@ from gpnode.inference.stopping.statistics import bulk_ess
 from gpnode.model.observation import kernels
 from gpnode.model.observation.noise import Noise
 from gpnode.model.priors import parameters
-from gpnode.problem import binding, layout
+from gpnode.problem import binding, layout, measuring
 from gpnode.problem import observables as likelihood
 from gpnode.problem.covariance import RELATIVE_JITTER
 from gpnode.problem.observables import Observable
@@ -146,13 +146,13 @@ def missing_jacobian(patch):
 
 
 def shifted_times(patch):
-    right = binding.Measurements
+    right = measuring.Measurements
 
     def shifted(rows, **others):
         last = 37  # rows of all times together, of which each measurement now looks at the next
         return right(rows=jnp.minimum(rows + 1, last), **others)
 
-    patch.setattr(binding, "Measurements", shifted)
+    patch.setattr(measuring, "Measurements", shifted)
 
 
 def wrong_scaling_back(patch):
@@ -166,13 +166,13 @@ def wrong_scaling_back(patch):
 
 
 def swapped_states(patch):
-    right = binding._observable
+    right = binding.bind_observable
 
-    def observable(model, data, variable, scaling, *more):
-        found = right(model, data, variable, scaling, *more)
+    def observable(model, data, variable, scaling):
+        found = right(model, data, variable, scaling)
         return likelihood.Observable(**{**vars(found), "state": 1 - found.state})
 
-    patch.setattr(binding, "_observable", observable)
+    patch.setattr(binding, "bind_observable", observable)
 
 
 def noise_omitted(patch):
