@@ -1,4 +1,4 @@
-"""How cost grows: log density with gradient, time and peak memory, with measurements, states and terms.
+"""How cost grows: log density with gradient, time and peak memory, with all that a problem can have more of.
 
 Every row runs in a process of its own, so that its peak memory is its own.
 """
@@ -16,6 +16,11 @@ from typing import Any
 OBSERVATIONS = (100, 1_000, 10_000, 100_000)
 STATES = (2, 10, 50, 200)
 TERMS = (10, 50, 200, 500)
+COEFFICIENTS = {60: 3, 140: 4, 280: 5}
+"""Of a cubic dictionary with all products, by the number of its states."""
+EXPERIMENTS = (1, 10, 100)
+PARAMETERS = (30, 100, 200)
+"""Of a network of reversible reactions, three for every species."""
 
 
 def peak_memory() -> int:
@@ -58,6 +63,20 @@ def measure(kind: str, size: int) -> dict[str, float]:
             kernel=None,
         )
         data = gn.Observations({"x0": (t, rng.normal(size=30)), "x1": (t, rng.normal(size=30))})
+    elif kind == "coefficients":
+        names = [f"x{i}" for i in range(COEFFICIENTS[size])]
+        t = np.linspace(0.0, 10.0, 75)
+        waves = {n: (t, np.cos(t + i) + 0.05 * rng.normal(size=t.size)) for i, n in enumerate(names)}
+        model, data = gn.Model(gn.Dictionary(names, gn.polynomial(3))), gn.Observations(waves)
+    elif kind == "experiments":
+        t = np.linspace(0.0, 5.0, 20)
+        form = gn.KnownForm(["x"], lambda t, x, p: {"x": -p.k * x.x}, {"k": gn.LogNormal(-1.0, 1.0)})
+        model = gn.Model(form, initial={"x": 1.0})
+        data = gn.Observations.from_experiments(
+            {str(i): {"x": (t, np.exp(-0.3 * t) + 0.01 * rng.normal(size=20))} for i in range(size)}
+        )
+    elif kind == "parameters":
+        model, data = _network(size // 3, rng)
     else:
         library = gn.term("f0", lambda x: jnp.sin(x.x))
         for i in range(1, size):
@@ -86,10 +105,37 @@ def measure(kind: str, size: int) -> dict[str, float]:
     }
 
 
+def _network(species: int, rng: Any) -> tuple[Any, Any]:
+    """A chain of species that turn into the next one and back, and are lost; every third one is measured."""
+    import numpy as np
+
+    import gpnode as gn
+
+    names = [f"x{i}" for i in range(species)]
+    priors = {f"{what}{i}": gn.LogNormal(-1.0, 1.0) for what in ("there", "back", "loss") for i in range(species)}
+
+    def slopes(t: Any, x: Any, p: Any) -> dict[str, Any]:
+        flux = [p[f"there{i}"] * x[names[i - 1]] - p[f"back{i}"] * x[n] for i, n in enumerate(names)]
+        return {n: flux[i] - flux[(i + 1) % species] - p[f"loss{i}"] * x[n] for i, n in enumerate(names)}
+
+    t = np.linspace(0.0, 10.0, 30)
+    model = gn.Model(
+        gn.KnownForm(names, slopes, priors), initial={n: float(i == 0) for i, n in enumerate(names)}, kernel=None
+    )
+    return model, gn.Observations({n: (t, np.abs(rng.normal(size=30))) for n in names[::3]})
+
+
 def run() -> dict[str, dict[str, dict[str, float]]]:
     """Every row."""
     found: dict[str, dict[str, dict[str, float]]] = {}
-    for kind, sizes in (("observations", OBSERVATIONS), ("states", STATES), ("terms", TERMS)):
+    for kind, sizes in (
+        ("observations", OBSERVATIONS),
+        ("states", STATES),
+        ("terms", TERMS),
+        ("coefficients", tuple(COEFFICIENTS)),
+        ("experiments", EXPERIMENTS),
+        ("parameters", PARAMETERS),
+    ):
         found[kind] = {}
         for size in sizes:
             command = [sys.executable, __file__, kind, str(size)]
