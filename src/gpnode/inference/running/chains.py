@@ -49,7 +49,7 @@ class Chain:
 
     def steps_to(self, goal: Goal, warmup: int) -> int:
         """Steps to a goal, if the chain does not warm up again."""
-        return goal.left(self.trace.count, self.settled, 0 if self.settled else max(1, warmup - self.warm))
+        return goal.left(self.trace.count, self.settled, 0 if self.settled else max(0, warmup - self.warm))
 
     def next_count(self, left: int, chunking: Chunking) -> int:
         """Length of the next chunk if there are ``left`` steps to make."""
