@@ -125,3 +125,13 @@ def test_mistakes_are_refused():
     done["control"] = gn.Experiment(inputs={**done["control"].inputs, "k": gn.Steps([0.0], [1.0])})
     with pytest.raises(ModelError, match="changes over time in another"):
         gn.bind(model(), data().with_experiments(done))
+
+
+def test_a_fit_searches_all_that_is_unknown_and_nothing_else():
+    """Inputs that follow from parameters are none themselves."""
+    problem = gn.bind(model(), data())
+    assert sorted(problem.path_positions) == list(range(problem.size))
+    found = gn.fit(model(), data(), method=gn.Laplace(draws=100), progress=False)
+    for name in ("low", "high", "start", "gain"):
+        assert 0.01 < float(found.draws[name].mean()) < 20.0
+    assert "low" in str(found.equations())

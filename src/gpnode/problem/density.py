@@ -76,9 +76,11 @@ class Problem(Predictions):
 
     @property
     def path_names(self) -> tuple[str, ...]:
-        """Names of the parameters that predictions depend on: not those of their priors."""
+        """Names of the parameters that predictions depend on: not those of priors, nor what follows from others."""
         initial = (name for _, _, name in self.initial.unknown)
-        return (*self.dynamics.parameter_names, *initial, *self.reading_block.names)
+        computed = () if self.conditions is None else self.conditions.names
+        sampled = (name for name in self.dynamics.parameter_names if name not in computed)
+        return (*sampled, *initial, *self.reading_block.names)
 
     @property
     def path_positions(self) -> np.ndarray:
