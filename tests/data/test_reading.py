@@ -407,3 +407,17 @@ def vary(folder, name, rng):
             form in whole or form.replace(".", ",") in whole for form in (f"{value:g}", f"{value:.4f}", f"{value:.2e}")
         )
         assert round(value, 6) in known or stands, (name, which, value)
+
+
+@pytest.mark.parametrize(
+    ("cells", "unsure"), [(("2.536", "12.100"), True), (("2.536", "12.1"), False), (("0.536", "1.250"), False)]
+)
+def test_points_that_may_group_thousands_are_said(tmp_path, cells, unsure):
+    """They are read as decimals, unless the decimal mark is given."""
+    table = tmp_path / "counts.csv"
+    table.write_text("time;x\n" + "".join(f"{i};{cells[i % 2]}\n" for i in range(6)))
+    data = gn.Observations.from_file(table)
+    assert data.series[0].values[0] == float(cells[0])
+    assert any("groups thousands: --decimal ," in note for note in data.notes) == unsure
+    if unsure:
+        assert gn.Observations.from_file(table, decimal=",").series[0].values.tolist()[:2] == [2536.0, 12100.0]

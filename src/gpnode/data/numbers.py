@@ -134,6 +134,12 @@ def find_style(cells: Iterable[tuple[int, str]], decimal: str | None = None) -> 
     return NumberStyle(".")
 
 
+def perhaps_thousands(cells: Iterable[str]) -> str | None:
+    """A cell such as 2.536, if all that have a point are like it: the point may group thousands as well."""
+    pointed = [joined for joined in map(_joined, cells) if "." in joined and _WITH_POINT.fullmatch(joined)]
+    return pointed[0] if pointed and all(_POINT_GROUPS.fullmatch(cell) for cell in pointed) else None
+
+
 def is_number(text: str) -> bool:
     """Whether a text is a number with a decimal point, if any."""
     return _PLAIN.fullmatch(text) is not None

@@ -21,6 +21,7 @@ from gpnode.data.numbers import (
     is_limit,
     is_number,
     more_than_numbers,
+    perhaps_thousands,
     refuse_words,
 )
 from gpnode.data.recognising import (
@@ -91,8 +92,11 @@ def read_table(
             )
     time = time or _find_time(names)
     style = find_style(((i + 1, cell) for column in cells.values() for i, cell in enumerate(column)), decimal)
+    unsure = None if decimal else perhaps_thousands(cell for column in cells.values() for cell in column)
     if style.decimal == ",":
         notes.append("decimal commas")
+    elif unsure is not None:
+        notes.append(f"{unsure} is taken for a number with three decimals; if its point groups thousands: --decimal ,")
     unit = time_unit or _unit_of(grid.header[names.index(time)]) or _unit_of(units.get(time, ""))
     times, unit, more = _times(time, cells.pop(time), style, unit)
     words = [name for name in (variable, experiment) if name is not None]
