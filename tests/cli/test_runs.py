@@ -6,6 +6,8 @@ import json
 import shutil
 import tomllib
 
+import numpy as np
+
 from gpnode import cli
 from gpnode.formats.problem_toml import write_problem
 
@@ -30,3 +32,22 @@ def test_verdicts_as_json_and_exit_codes(place, capsys, tmp_path):
     assert cli.run(["fit", str(strict / "problem.toml"), "-o", str(strict), "--anew", "-q"]) == 2
     assert cli.run(["diagnose", str(strict)]) == 2
     assert "POORLY" in capsys.readouterr().out
+
+
+def test_an_exported_module_simulates_the_equations(place, capsys):
+    """By itself, in steps of its own."""
+    run = str(place / "lynx-hare" / "fit")
+    assert cli.run(["export", run, "--python"]) == 0
+    source = capsys.readouterr().out
+    module: dict = {"__name__": "exported"}
+    exec(compile(source, "exported.py", "exec"), module)
+    path = module["simulate"]({"hare": 30.0, "lynx": 4.0}, [1900.0, 1905.0])
+    assert np.allclose(path[0], [30.0, 4.0])
+    assert path[1].min() > 0.0
+    assert callable(module["main"])
+
+
+def test_an_exported_notebook_opens_the_fit(place, capsys):
+    assert cli.run(["export", str(place / "lynx-hare" / "fit"), "--notebook"]) == 0
+    cells = json.loads(capsys.readouterr().out)["cells"]
+    assert any("load_run" in "".join(cell["source"]) for cell in cells)
